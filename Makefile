@@ -1,0 +1,74 @@
+# steady: an ordered index access method for PostgreSQL.
+#
+#   make, make install, make installcheck      plain PGXS, against PG_CONFIG
+#     CXX=clang++  WERROR=1  DEBUG=1            other compiler; warnings are errors; own assertions and stop points
+#   make demo                                   the main job on real load, in a throw-away cluster
+#   make test [PG=15|18], make test-long        every test, on servers that it fetches and builds
+#   make format, make format-check              clang-format over src/
+
+PG_CONFIG ?= pg_config
+MODULE_big = steady
+
+SOURCES = $(wildcard src/*.cpp src/*/*.cpp)
+OWN_HEADERS = $(wildcard src/*.hpp src/*/*.hpp)
+OBJS = $(SOURCES:.cpp=.o)
+
+# PGXS looks for EXTENSION's control file in the top folder; ours is in sql/ with the scripts.
+MODULEDIR = extension
+DATA = sql/steady.control $(wildcard sql/steady--*.sql)
+
+# A test is an input with an expected output. (The install script lies in sql/ too and has none.)
+REGRESS = $(filter $(patsubst expected/%.out,%,$(wildcard expected/*.out)), $(patsubst sql/%.sql,%,$(wildcard sql/*.sql)))
+ISOLATION = $(patsubst t/isolation/specs/%.spec,%,$(wildcard t/isolation/specs/*.spec))
+ISOLATION_OPTS = --inputdir=t/isolation
+TAP_TESTS = $(if $(wildcard t/*.pl),1)
+
+# An ERROR is a longjmp past destructors, so there are no exceptions to catch; without them and RTTI the library needs
+# no C++ run time, and the plain C driver of PGXS links it.
+CXX_DIALECT = -std=gnu++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics -Wno-register
+# Servers before 16 load libraries RTLD_GLOBAL and leave PGDLLEXPORT empty: hide all but the entry points ourselves.
+CXX_VISIBILITY = -fvisibility=hidden -fvisibility-inlines-hidden
+override PG_CPPFLAGS += -I$(CURDIR)/src -isystem $(shell $(PG_CONFIG) --includedir-server) \
+	-D'PGDLLEXPORT=__attribute__((visibility("default")))' $(if $(DEBUG),-DSTEADY_DEBUG)
+override PG_CXXFLAGS += $(CXX_DIALECT) $(CXX_VISIBILITY) -Wall -Wextra $(if $(WERROR),-Werror) \
+	$(if $(findstring clang,$(CXX)),-Wno-unknown-warning-option) -MMD -MP
+
+EXTRA_CLEAN = $(OBJS:.o=.d) .built-for build
+
+all:
+
+OWN_GOALS = demo test test-long format format-check
+.PHONY: $(OWN_GOALS)
+
+demo:
+	@tools/demo
+
+test:
+	@tools/test $(PG)
+
+test-long:
+	@STEADY_LONG=1 tools/test $(PG)
+
+format:
+	clang-format-14 -i $(SOURCES) $(OWN_HEADERS)
+
+format-check:
+	clang-format-14 --dry-run --Werror $(SOURCES) $(OWN_HEADERS)
+
+# The goals above find or install a server themselves; PGXS is needed for the rest only.
+ifneq ($(filter-out $(OWN_GOALS),$(or $(MAKECMDGOALS),all)),)
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+$(if $(PGXS),,$(error $(PG_CONFIG) not found: install the server's development package or say PG_CONFIG=...))
+include $(PGXS)
+
+# Debian's server also compiles to bitcode, and hears of PG_CXXFLAGS neither for that nor for dependencies.
+COMPILE.cxx.bc += $(CXX_DIALECT) $(CXX_VISIBILITY)
+$(OBJS:.o=.bc): %.bc: %.o
+
+# Objects for one server, compiler or flavour must not be linked for another.
+BUILT_FOR := $(shell $(PG_CONFIG) --version) $(CXX) $(DEBUG) $(WERROR)
+$(shell echo '$(BUILT_FOR)' | cmp -s - .built-for || echo '$(BUILT_FOR)' >.built-for)
+$(OBJS): .built-for
+
+-include $(OBJS:.o=.d)
+endif
