@@ -1,0 +1,158 @@
+#include "index/keys.hpp"
+
+#include "pg/errors.hpp"
+
+namespace steady
+{
+static int compare_by_function(Datum a, Datum b, SortSupport ssup)
+{
+    auto *order = static_cast<FmgrInfo *>(ssup->ssup_extra);
+    return DatumGetInt32(FunctionCall2Coll(order, ssup->ssup_collation, a, b));
+}
+
+KeySchema *make_schema(Relation index, MemoryContext context)
+{
+    int nkeys = IndexRelationGetNumberOfKeyAttributes(index);
+    auto *schema = static_cast<KeySchema *>(
+        MemoryContextAllocZero(context, offsetof(KeySchema, column) + nkeys * sizeof(Column)));
+    schema->desc = RelationGetDescr(index);
+    schema->nkeys = nkeys;
+    schema->natts = IndexRelationGetNumberOfAttributes(index);
+
+    for (int i = 0; i < nkeys; i++)
+    {
+        Column &c = schema->column[i];
+        c.order = index_getprocinfo(index, i + 1, kOrderProc);
+        c.ssup.ssup_cxt = context;
+        c.ssup.ssup_collation = index->rd_indcollation[i];
+        c.ssup.ssup_nulls_first = (index->rd_indoption[i] & INDOPTION_NULLS_FIRST) != 0;
+        c.ssup.ssup_reverse = (index->rd_indoption[i] & INDOPTION_DESC) != 0;
+        c.ssup.ssup_attno = i + 1;
+        c.ssup.abbreviate = false;
+        if (OidIsValid(index_getprocid(index, i + 1, kSortSupportProc)))
+            FunctionCall1(index_getprocinfo(index, i + 1, kSortSupportProc), PointerGetDatum(&c.ssup));
+        if (c.ssup.comparator == nullptr)
+        {
+            c.ssup.comparator = compare_by_function;
+            c.ssup.ssup_extra = c.order;
+        }
+        if (c.ssup.comparator == ssup_datum_int32_cmp)
+            c.fast = Fast::int32_;
+        else if (c.ssup.comparator == ssup_datum_signed_cmp)
+            c.fast = Fast::int64_;
+        else
+            c.fast = Fast::call;
+    }
+    return schema;
+}
+
+bool equal_is_identical(Relation index)
+{
+    // INCLUDE columns differ between entries whose keys are equal.
+    if (IndexRelationGetNumberOfAttributes(index) != IndexRelationGetNumberOfKeyAttributes(index))
+        return false;
+    for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+    {
+        Oid proc = get_opfamily_proc(index->rd_opfamily[i], index->rd_opcintype[i], index->rd_opcintype[i],
+                                     kEqualImageProc);
+        if (!OidIsValid(proc) ||
+            !DatumGetBool(OidFunctionCall1Coll(proc, index->rd_indcollation[i], ObjectIdGetDatum(index->rd_opcintype[i]))))
+            return false;
+    }
+    return true;
+}
+
+void key_from_entry(const KeySchema &schema, IndexTuple entry, int n, Tail tail, SearchKey *key)
+{
+    key->n = n;
+    key->tail = tail;
+    for (int i = 0; i < n; i++)
+    {
+        key->value[i].value = index_getattr(entry, i + 1, schema.desc, &key->value[i].null);
+        key->value[i].cross = nullptr;
+    }
+}
+
+static inline int three_way(int64 a, int64 b)
+{
+    return (a > b) - (a < b);
+}
+
+static inline int compare_same_type(const Column &c, Datum a, Datum b)
+{
+    int order;
+    switch (c.fast)
+    {
+        case Fast::int32_:
+            order = three_way(DatumGetInt32(a), DatumGetInt32(b));
+            break;
+        case Fast::int64_:
+            order = three_way(static_cast<int64>(a), static_cast<int64>(b));
+            break;
+        default:
+            order = c.ssup.comparator(a, b, const_cast<SortSupport>(&c.ssup));
+    }
+    if (c.ssup.ssup_reverse)
+        INVERT_COMPARE_RESULT(order);
+    return order;
+}
+
+// NULLs sort at one end; NOT NULL values of either side are left to the caller.
+static inline bool compare_nulls(const Column &c, bool a_null, bool b_null, int *order)
+{
+    if (likely(!a_null && !b_null))
+        return false;
+    if (a_null && b_null)
+        *order = 0;
+    else
+        *order = (a_null == c.ssup.ssup_nulls_first) ? -1 : 1;
+    return true;
+}
+
+int compare_values(const KeySchema &schema, int i, Datum a, bool a_null, Datum b, bool b_null)
+{
+    const Column &c = schema.column[i];
+    int order;
+    return compare_nulls(c, a_null, b_null, &order) ? order : compare_same_type(c, a, b);
+}
+
+int compare_column(const KeySchema &schema, int i, IndexTuple entry, const KeyValue &value)
+{
+    const Column &c = schema.column[i];
+    bool null;
+    Datum datum = index_getattr(entry, i + 1, schema.desc, &null);
+    int order;
+    if (compare_nulls(c, null, value.null, &order))
+        return order;
+    if (value.cross == nullptr)
+        return compare_same_type(c, datum, value.value);
+    order = DatumGetInt32(FunctionCall2Coll(value.cross, c.ssup.ssup_collation, datum, value.value));
+    if (c.ssup.ssup_reverse)
+        INVERT_COMPARE_RESULT(order);
+    return order;
+}
+
+int compare_columns(const KeySchema &schema, const SearchKey &key, IndexTuple entry, int n)
+{
+    for (int i = 0; i < n; i++)
+    {
+        int order = compare_column(schema, i, entry, key.value[i]);
+        if (order != 0)
+            return -order;
+    }
+    return 0;
+}
+
+int equal_columns(const KeySchema &schema, IndexTuple a, IndexTuple b, int n)
+{
+    for (int i = 0; i < n; i++)
+    {
+        bool a_null, b_null;
+        Datum da = index_getattr(a, i + 1, schema.desc, &a_null);
+        Datum db = index_getattr(b, i + 1, schema.desc, &b_null);
+        if (compare_values(schema, i, da, a_null, db, b_null) != 0)
+            return i;
+    }
+    return n;
+}
+}  // namespace steady

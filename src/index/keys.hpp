@@ -1,0 +1,87 @@
+// Keys and their order: how an index's columns compare, and what a search looks for.
+#pragma once
+
+#include "index/page.hpp"
+
+namespace steady
+{
+// Support functions of an operator class: numbers and meanings are btree's.
+enum SupportFunction : uint16
+{
+    kOrderProc = 1,
+    kSortSupportProc = 2,
+    kInRangeProc = 3,
+    kEqualImageProc = 4,
+    kOptionsProc = 5,
+    kSkipSupportProc = 6,  // from 18 on
+};
+
+// Direct comparison where the operator class's sort support names a comparator that we know.
+enum class Fast : uint8
+{
+    call,
+    int32_,
+    int64_,
+};
+
+struct Column
+{
+    SortSupportData ssup;  // order within the column's own type, DESC and NULLS FIRST folded in
+    Fast fast;
+    FmgrInfo *order;  // the operator class's support function 1
+};
+
+// How the entries of one index are laid out and compared. Lives in the memory context it was made in.
+struct KeySchema
+{
+    TupleDesc desc;
+    int nkeys;  // key columns
+    int natts;  // with INCLUDE columns
+    Column column[FLEXIBLE_ARRAY_MEMBER];
+};
+
+KeySchema *make_schema(Relation index, MemoryContext context);
+
+// True if every key column's operator class says that equal values are interchangeable (support function 4).
+bool equal_is_identical(Relation index);
+
+// One column's value to look for.
+struct KeyValue
+{
+    Datum value;
+    bool null;
+    FmgrInfo *cross;  // compares (indexed value, this value); nullptr: the value is of the column's own type
+};
+
+// Where the search key lies among entries that begin with its columns.
+enum class Tail : uint8
+{
+    before,  // in front of all of them
+    at_tid,  // at `tid`
+    after,   // behind all of them
+};
+
+// A place in the index: the first `n` key columns, then the tail. With n == 0: before everything or after it.
+struct SearchKey
+{
+    int n;
+    Tail tail;
+    ItemPointerData tid;
+    KeyValue value[INDEX_MAX_KEYS];
+};
+
+// Fills `key` from an entry's (or pivot's) first `n` columns. Values point into the entry.
+void key_from_entry(const KeySchema &schema, IndexTuple entry, int n, Tail tail, SearchKey *key);
+
+// Order of two values of column `i`, as the index orders them: < 0, 0, > 0.
+int compare_values(const KeySchema &schema, int i, Datum a, bool a_null, Datum b, bool b_null);
+
+// Order of an entry's column `i` (from 0) and a value looked for.
+int compare_column(const KeySchema &schema, int i, IndexTuple entry, const KeyValue &value);
+
+// The first `n` columns of `key` against those of `entry`: < 0 if the key comes first.
+int compare_columns(const KeySchema &schema, const SearchKey &key, IndexTuple entry, int n);
+
+// The number of leading columns, at most `n`, in which two entries are equal.
+int equal_columns(const KeySchema &schema, IndexTuple a, IndexTuple b, int n);
+}  // namespace steady

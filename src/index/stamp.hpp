@@ -1,0 +1,107 @@
+// The stamp zone: what is known of dead entries, kept in the page's hole.
+//
+// Nothing in the hole is logged or replayed, so a stamp is either right or absent. The zone begins at the first
+// aligned byte behind pd_lower and carries the id of the server run that wrote it; a zone of another run, or one whose
+// count of entries does not match the page's, counts as empty. Each entry (each TID of a posting list) has a code.
+// Whoever changes pd_lower, pd_upper or the order of entries lifts the zone before and drops it after, under the same
+// exclusive lock: ZoneCarrier. No buffers and no locks here.
+#pragma once
+
+#include "index/page.hpp"
+
+namespace steady
+{
+using StampCode = uint8;  // four bits
+constexpr StampCode kAlive = 0;      // nothing known
+constexpr StampCode kDeadToAll = 1;  // no snapshot can see the row
+constexpr StampCode kFirstRange = 2; // 2 + i: dead since an xid in range i
+
+struct StampRange
+{
+    uint64 smallest, largest;  // 64-bit xids
+};
+
+constexpr int kStampRanges = 6;
+
+struct Zone
+{
+    uint64 run;
+    uint16 entries;
+    uint8 ranges;  // used ones
+    uint8 flags;
+    uint32 dead;  // entries whose code is not kAlive
+    StampRange range[kStampRanges];
+    uint8 codes[FLEXIBLE_ARRAY_MEMBER];  // two entries a byte, low half first
+};
+
+// This run's id, 0 until attached or where attaching failed: then nothing is stamped and nothing heeded.
+extern uint64 current_run;
+
+// The most entries a page can have: TIDs only.
+constexpr int kMaxEntries = BLCKSZ / sizeof(ItemPointerData);
+
+constexpr int zone_size(int entries)
+{
+    return offsetof(Zone, codes) + (entries + 1) / 2;
+}
+
+inline Zone *zone_at(Page page)
+{
+    return reinterpret_cast<Zone *>(page + MAXALIGN(header(page)->pd_lower));
+}
+inline bool zone_fits(Page page, int entries)
+{
+    return static_cast<int>(MAXALIGN(header(page)->pd_lower)) + zone_size(entries) <= header(page)->pd_upper;
+}
+// The page's zone if it holds something valid, else nullptr. `entries`: how many the page has.
+inline Zone *zone_of(Page page, int entries)
+{
+    if (!zone_fits(page, entries))
+        return nullptr;
+    Zone *z = zone_at(page);
+    return z->run == current_run && current_run != 0 && z->entries == entries ? z : nullptr;
+}
+inline StampCode zone_code(const Zone *z, int entry)
+{
+    return (z->codes[entry / 2] >> (entry % 2 * 4)) & 0xf;
+}
+inline void set_zone_code(Zone *z, int entry, StampCode code)
+{
+    uint8 &byte = z->codes[entry / 2];
+    StampCode old = (byte >> (entry % 2 * 4)) & 0xf;
+    z->dead += (code != kAlive) - (old != kAlive);
+    byte = (byte & (0xf0 >> (entry % 2 * 4))) | (code << (entry % 2 * 4));
+}
+// The page's zone, made empty if there was none. nullptr where stamps are off or the hole is too small.
+Zone *zone_for_stamping(Page page, int entries);
+// Nothing valid is left in the zone of a page whose pd_lower may just have moved.
+void zone_clear(Page page);
+
+// Carries a zone over a change of its page.
+class ZoneCarrier
+{
+  public:
+    // Takes the zone off the page. `entries`: how many the page has before the change.
+    void lift(Page page, int entries);
+    // `count` new entries, alive, in front of entry `at`.
+    void insert(int at, int count);
+    void erase(int at, int count);
+    // Puts the zone down on the changed page; empties it if it doesn't fit.
+    void drop(Page page);
+    bool lifted() const
+    {
+        return lifted_;
+    }
+    StampCode code(int entry) const
+    {
+        return code_[entry];
+    }
+
+  private:
+    bool lifted_;
+    int entries_;
+    uint8 ranges_, flags_;
+    StampRange range_[kStampRanges];
+    StampCode code_[kMaxEntries];
+};
+}  // namespace steady

@@ -1,0 +1,14 @@
+// What may be in an operator class and its family. Strategy and support numbers are btree's, so an operator class that
+// is right for btree is right here.
+#pragma once
+
+#include "pg/pg.hpp"
+
+namespace steady
+{
+// amvalidate: tells each fault as INFO, and whether there was none.
+bool validate_opclass(Oid opclass);
+
+// amadjustmembers: what each new member depends on. `opclass` is the class that is being created, or InvalidOid.
+void adjust_members(Oid family, Oid opclass, List *operators, List *functions);
+}  // namespace steady
