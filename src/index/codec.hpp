@@ -33,7 +33,8 @@ concept PageCodec = requires(const KeySchema &schema, const SearchKey &key, Page
     C::set_child(page, slot, block, patch);
     C::truncate(page, slot, patch);
     C::compact(page, true, patch);
-    { C::deduplicate(schema, page, patch) } -> std::same_as<bool>;
+    { C::deduplicate(schema, page, page) } -> std::same_as<bool>;
+    C::adopt(page, page, patch);
 };
 
 // The codec of every page so far. The tree's code names it Codec and calls nothing outside the concept.

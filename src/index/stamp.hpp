@@ -96,6 +96,11 @@ class ZoneCarrier
     {
         return code_[entry];
     }
+    void set(int entry, StampCode code)
+    {
+        if (lifted_)
+            code_[entry] = code;
+    }
 
   private:
     bool lifted_;

@@ -174,8 +174,11 @@ struct TupleCodec
 
     // Makes the page anew without waste, with gaps spread evenly if `spread`.
     static void compact(Page page, bool spread, Patch &);
-    // Merges equal neighbours into posting lists; the page is made anew. False if nothing was to be gained.
-    static bool deduplicate(const KeySchema &, Page page, Patch &);
+    // Fills `made` with the page's entries, equal neighbours merged into posting lists; its zone comes along. False if
+    // nothing is to be gained. Compares keys, so it is called ahead of the critical section; adopt() inside of it.
+    static bool deduplicate(const KeySchema &, Page page, Page made);
+    // Replaces the page's contents by those of `made`.
+    static void adopt(Page page, Page made, Patch &);
 };
 
 // Fills an empty page (init_page) from ordered entries, lowest first. For build, compaction and splits.

@@ -28,6 +28,7 @@ Family look_up_family(Oid oid)
 struct OpClass
 {
     const char *name;
+    Oid schema;
     Oid family;
     Oid type;
     Oid storage;  // InvalidOid: the type itself
@@ -39,7 +40,8 @@ OpClass look_up_opclass(Oid oid)
     if (!HeapTupleIsValid(tuple))
         elog(ERROR, "cache lookup failed for operator class %u", oid);
     auto form = reinterpret_cast<Form_pg_opclass>(GETSTRUCT(tuple));
-    OpClass opclass{pstrdup(NameStr(form->opcname)), form->opcfamily, form->opcintype, form->opckeytype};
+    OpClass opclass{pstrdup(NameStr(form->opcname)), form->opcnamespace, form->opcfamily, form->opcintype,
+                    form->opckeytype};
     ReleaseSysCache(tuple);
     return opclass;
 }
@@ -61,7 +63,10 @@ class Verdict
         ereport(INFO, (errcode(ERRCODE_INVALID_OBJECT_DEFINITION), errmsg_internal("%s", message)));
         valid_ = false;
     }
-    bool valid() const { return valid_; }
+    bool valid() const
+    {
+        return valid_;
+    }
 
   private:
     bool valid_ = true;
@@ -77,16 +82,16 @@ bool right_signature(const FormData_pg_amproc &member)
     Oid proc = member.amproc, left = member.amproclefttype, right = member.amprocrighttype;
     switch (member.amprocnum)
     {
-    case kOrderProc:
-        return check_amproc_signature(proc, INT4OID, true, 2, 2, left, right);
-    case kInRangeProc:
-        return check_amproc_signature(proc, BOOLOID, true, 5, 5, left, left, right, BOOLOID, BOOLOID);
-    case kEqualImageProc:
-        return check_amproc_signature(proc, BOOLOID, true, 1, 1, OIDOID);
-    case kOptionsProc:
-        return check_amoptsproc_signature(proc);
-    default:  // sort support and skip support fill a struct
-        return check_amproc_signature(proc, VOIDOID, true, 1, 1, INTERNALOID);
+        case kOrderProc:
+            return check_amproc_signature(proc, INT4OID, true, 2, 2, left, right);
+        case kInRangeProc:
+            return check_amproc_signature(proc, BOOLOID, true, 5, 5, left, left, right, BOOLOID, BOOLOID);
+        case kEqualImageProc:
+            return check_amproc_signature(proc, BOOLOID, true, 1, 1, OIDOID);
+        case kOptionsProc:
+            return check_amoptsproc_signature(proc);
+        default:  // sort support and skip support fill a struct
+            return check_amproc_signature(proc, VOIDOID, true, 1, 1, INTERNALOID);
     }
 }
 
@@ -148,17 +153,19 @@ bool check_pairs(const char *family, CatCList *operators, CatCList *functions, O
         types = list_append_unique_oid(types, pair.righttype);
         found |= pair.lefttype == type && pair.righttype == type;
 
-        const char *missing = pair.operatorset != all_operators           ? "operator(s)"
-                              : !(pair.functionset & (1 << kOrderProc)) ? "support function"
-                                                                          : nullptr;
-        if (missing)
+        auto missing = [&](const char *what) {
             verdict->fault(psprintf("operator family \"%s\" of access method %s is missing %s for types %s and %s",
-                                    family, kMethod, missing, format_type_be(pair.lefttype),
+                                    family, kMethod, what, format_type_be(pair.lefttype),
                                     format_type_be(pair.righttype)));
+        };
+        if (pair.operatorset != all_operators)
+            missing("operator(s)");
+        if (!(pair.functionset & (1 << kOrderProc)))
+            missing("support function");
     }
     if (pairs != list_length(types) * list_length(types))
-        verdict->fault(psprintf("operator family \"%s\" of access method %s is missing cross-type operator(s)", family,
-                                kMethod));
+        verdict->fault(
+            psprintf("operator family \"%s\" of access method %s is missing cross-type operator(s)", family, kMethod));
     return found;
 }
 }  // namespace
@@ -174,8 +181,8 @@ bool validate_opclass(Oid oid)
     check_functions(family, functions, &verdict);
     check_operators(family, operators, &verdict);
     if (!check_pairs(family, operators, functions, opclass.type, &verdict))
-        verdict.fault(psprintf("operator class \"%s\" of access method %s is missing operator(s)", opclass.name,
-                               kMethod));
+        verdict.fault(
+            psprintf("operator class \"%s\" of access method %s is missing operator(s)", opclass.name, kMethod));
     if (!storage_allowed(opclass))
         verdict.fault(psprintf("operator class \"%s\" of access method %s has storage type %s for data type %s",
                                opclass.name, kMethod, format_type_be(opclass.storage), format_type_be(opclass.type)));
@@ -189,16 +196,16 @@ bool validate_opclass(Oid oid)
 // has one: they can't be dropped alone. What is optional, or between two types, is a loose member of the family.
 void adjust_members(Oid family, Oid opclass, List *operators, List *functions)
 {
+    CommandCounterIncrement();  // makes a new class visible, and the family that came with it
     Oid method = look_up_family(family).method;
     Oid type = InvalidOid;  // of `opclass`
     if (OidIsValid(opclass))
     {
-        CommandCounterIncrement();  // makes the new class visible
         OpClass created = look_up_opclass(opclass);
         if (!storage_allowed(created))
-            ereport(ERROR, (errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-                            errmsg("storage type cannot be different from data type for access method \"%s\"",
-                                   kMethod)));
+            ereport(ERROR,
+                    (errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+                     errmsg("storage type cannot be different from data type for access method \"%s\"", kMethod)));
         type = created.type;
     }
 
@@ -220,6 +227,40 @@ void adjust_members(Oid family, Oid opclass, List *operators, List *functions)
             member.ref_is_family = loose;
             member.refobjid = loose ? family : opclass;
         }
+    }
+}
+
+void check_default_opclasses(Relation heap, Relation index, IndexInfo *info)
+{
+    if (ReindexIsProcessingIndex(RelationGetRelid(index)))
+        return;  // it was accepted once
+
+    ListCell *expression = list_head(info->ii_Expressions);
+    for (int i = 0; i < info->ii_NumIndexKeyAttrs; i++)
+    {
+        AttrNumber attno = info->ii_IndexAttrNumbers[i];
+        Oid type;
+        if (attno != 0)
+            type = attno > 0 ? TupleDescAttr(RelationGetDescr(heap), attno - 1)->atttypid
+                             : SystemAttributeDefinition(attno)->atttypid;
+        else
+        {
+            type = exprType(static_cast<Node *>(lfirst(expression)));
+            expression = lnext(info->ii_Expressions, expression);
+        }
+
+        // A class that is not the default was asked for by name.
+        Oid btree_default = GetDefaultOpClass(type, BTREE_AM_OID);
+        if (!OidIsValid(btree_default) || info_opclass(index, i) != GetDefaultOpClass(type, index->rd_rel->relam))
+            continue;
+        OpClass wanted = look_up_opclass(btree_default);
+        OpClass taken = look_up_opclass(info_opclass(index, i));
+        if (wanted.type != taken.type)
+            ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
+                            errmsg("operator class \"%s\" does not exist for access method \"%s\"", wanted.name, kMethod),
+                            errdetail("It is btree's default for data type %s.", format_type_be(type)),
+                            errhint("Call steady_import_opclasses() to take over the operator classes of other "
+                                    "extensions.")));
     }
 }
 }  // namespace steady

@@ -57,4 +57,37 @@ inline void check_old_snapshot(Snapshot snapshot, Relation rel, Page page)
     (void) snapshot, (void) rel, (void) page;
 #endif
 }
+
+// Where the page in a pinned shared buffer comes from.
+struct PageAddress
+{
+    Oid tablespace;
+    Oid file;
+    BlockNumber block;
+};
+inline PageAddress address_of(Buffer buf)
+{
+    ForkNumber fork;
+    PageAddress a;
+#if PG_VERSION_NUM >= 160000
+    RelFileLocator locator;
+    BufferGetTag(buf, &locator, &fork, &a.block);
+    a.tablespace = locator.spcOid;
+    a.file = locator.relNumber;
+#else
+    RelFileNode node;
+    BufferGetTag(buf, &node, &fork, &a.block);
+    a.tablespace = node.spcNode;
+    a.file = node.relNode;
+#endif
+    return a;
+}
+inline Oid relation_of(const PageAddress &a)
+{
+#if PG_VERSION_NUM >= 160000
+    return RelidByRelfilenumber(a.tablespace, a.file);
+#else
+    return RelidByRelfilenode(a.tablespace, a.file);
+#endif
+}
 }  // namespace steady::pg

@@ -97,6 +97,11 @@ extern "C" {
 #include "utils/sortsupport.h"
 #include "utils/spccache.h"
 #include "utils/syscache.h"
+#if PG_VERSION_NUM >= 160000
+#include "utils/relfilenumbermap.h"
+#else
+#include "utils/relfilenodemap.h"
+#endif
 }
 
 // libintl's and port.h's replacements of common names get in the way of C++ declarations.

@@ -1,0 +1,905 @@
+#include "index/tuple.hpp"
+
+#include "pg/errors.hpp"
+
+namespace steady
+{
+// ---- entries
+
+Entry make_entry(const KeySchema &schema, Datum *values, bool *nulls, ItemPointer tid)
+{
+    Entry e = index_form_tuple(schema.desc, values, nulls);
+    e->t_tid = *tid;
+    return e;
+}
+
+static void set_size(Entry e, Size size)
+{
+    e->t_info = (e->t_info & ~INDEX_SIZE_MASK) | static_cast<uint16>(size);
+}
+
+static void set_columns(Entry pivot, int columns, bool tid)
+{
+    ItemPointerSetOffsetNumber(&pivot->t_tid, columns | (tid ? kPivotTid : 0));
+}
+
+// A copy of the key without its TIDs, `extra` bytes longer.
+static Entry copy_key(Entry e, Size extra)
+{
+    Size size = key_size(e);
+    auto copy = static_cast<Entry>(palloc0(size + extra));
+    memcpy(copy, e, size);
+    copy->t_info &= ~kPosting;
+    set_size(copy, size + extra);
+    return copy;
+}
+
+Entry make_posting(Entry key, const ItemPointerData *list, int count)
+{
+    if (count == 1)
+    {
+        Entry plain = copy_key(key, 0);
+        plain->t_tid = list[0];
+        return plain;
+    }
+    Size at = key_size(key);
+    Entry e = copy_key(key, MAXALIGN(count * sizeof(ItemPointerData)));
+    e->t_info |= kPosting;
+    ItemPointerSetBlockNumber(&e->t_tid, at);
+    ItemPointerSetOffsetNumber(&e->t_tid, count);
+    memcpy(tids(e), list, count * sizeof(ItemPointerData));
+    return e;
+}
+
+Entry make_minus_infinity(BlockNumber child)
+{
+    auto e = static_cast<Entry>(palloc0(sizeof(IndexTupleData)));
+    set_size(e, sizeof(IndexTupleData));
+    set_child(e, child);
+    set_columns(e, 0, false);
+    return e;
+}
+
+Entry make_separator(const KeySchema &schema, Entry left, Entry right, bool leaf)
+{
+    if (!leaf)
+        return copy_pivot(right, InvalidBlockNumber);
+
+    int equal = equal_columns(schema, left, right, schema.nkeys);
+    int keep = std::min(equal + 1, schema.nkeys);
+    bool tid = equal == schema.nkeys;
+    Entry key = copy_key(right, 0);
+    if (keep < schema.natts)
+        key = index_truncate_tuple(schema.desc, key, keep);
+    if (tid)
+    {
+        key = copy_key(key, MAXALIGN(sizeof(ItemPointerData)));
+        *pivot_tid(key) = tids(right)[0];
+    }
+    set_child(key, InvalidBlockNumber);
+    set_columns(key, keep, tid);
+    return key;
+}
+
+Entry copy_pivot(Entry pivot, BlockNumber child)
+{
+    Entry copy = CopyIndexTuple(pivot);
+    set_child(copy, child);
+    return copy;
+}
+
+// ---- comparison
+
+int compare_leaf(const KeySchema &schema, const SearchKey &key, Entry e)
+{
+    int order = compare_columns(schema, key, e, key.n);
+    if (order != 0)
+        return order;
+    if (key.tail != Tail::at_tid)
+        return key.tail == Tail::before ? -1 : 1;
+    ItemPointer list = tids(e);
+    auto tid = const_cast<ItemPointer>(&key.tid);
+    order = ItemPointerCompare(tid, &list[0]);
+    if (order <= 0 || !is_posting(e))
+        return order;
+    return ItemPointerCompare(tid, &list[tid_count(e) - 1]) > 0 ? 1 : 0;
+}
+
+int compare_pivot(const KeySchema &schema, const SearchKey &key, Entry pivot)
+{
+    int columns = pivot_columns(pivot);
+    int order = compare_columns(schema, key, pivot, std::min(key.n, columns));
+    if (order != 0)
+        return order;
+    if (key.n > columns)
+        return 1;
+    if (key.n == columns && !pivot_has_tid(pivot))
+        return key.tail == Tail::before ? 0 : 1;  // the pivot, too, is in front of all that begin with its columns
+    if (key.tail != Tail::at_tid)
+        return key.tail == Tail::before ? -1 : 1;
+    return ItemPointerCompare(const_cast<ItemPointer>(&key.tid), pivot_tid(pivot));
+}
+
+// ---- reading a page
+
+static inline Entry entry_at_offset(Page page, uint16 offset)
+{
+    if (unlikely(offset < header(page)->pd_upper || offset > kTailAt - sizeof(IndexTupleData)))
+        report_corruption(page, "slot points outside the entries");
+    auto e = reinterpret_cast<Entry>(page + offset);
+    if (unlikely(offset + IndexTupleSize(e) > kTailAt))
+        report_corruption(page, "entry reaches beyond the page");
+    return e;
+}
+
+Entry TupleCodec::at(Page page, int slot)
+{
+    return entry_at_offset(page, slot_array(page)[slot] & kOffset);
+}
+
+int TupleCodec::next(Page page, int slot)
+{
+    int n = slots(page);
+    while (slot < n && is_gap(page, slot))
+        slot++;
+    return slot;
+}
+
+int TupleCodec::previous(Page page, int slot)
+{
+    while (slot >= 0 && is_gap(page, slot))
+        slot--;
+    return slot;
+}
+
+int TupleCodec::entry_number(Page page, int slot)
+{
+    if (!has_flag(page, kHasPostings))
+        return slot;
+    int number = 0;
+    for (int i = 0; i < slot; i++)
+        number += is_gap(page, i) ? 1 : tid_count(at(page, i));
+    return number;
+}
+
+int TupleCodec::entries(Page page)
+{
+    return entry_number(page, slots(page));
+}
+
+int TupleCodec::live(Page page)
+{
+    int n = 0;
+    for (int i = slots(page) - 1; i >= 0; i--)
+        n += !is_gap(page, i);
+    return n;
+}
+
+int TupleCodec::find(const KeySchema &schema, const SearchKey &key, Page page)
+{
+    int low = 0, high = slots(page);
+    while (low < high)
+    {
+        int mid = (low + high) / 2;
+        if (compare_leaf(schema, key, at(page, mid)) > 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+int TupleCodec::find_child(const KeySchema &schema, const SearchKey &key, Page page)
+{
+    // The first downlink is minus infinity: no need to look at it.
+    int low = 0, high = slots(page) - 1;
+    while (low < high)
+    {
+        int mid = (low + high + 1) / 2;
+        if (compare_pivot(schema, key, at(page, mid)) >= 0)
+            low = mid;
+        else
+            high = mid - 1;
+    }
+    int slot = previous(page, low);
+    if (slot < 0)
+        slot = next(page, low);
+    if (slot >= slots(page))
+        report_corruption(page, "inner page has no downlink");
+    return slot;
+}
+
+Entry TupleCodec::high(Page page)
+{
+    return tail(page)->high == 0 ? nullptr : entry_at_offset(page, tail(page)->high);
+}
+
+Entry TupleCodec::low(Page page)
+{
+    return tail(page)->low == 0 ? nullptr : entry_at_offset(page, tail(page)->low);
+}
+
+bool TupleCodec::beyond(const KeySchema &schema, const SearchKey &key, Page page)
+{
+    Entry pivot = high(page);
+    return pivot != nullptr && compare_pivot(schema, key, pivot) >= 0;
+}
+
+bool TupleCodec::below(const KeySchema &schema, const SearchKey &key, Page page)
+{
+    Entry pivot = low(page);
+    return pivot != nullptr && compare_pivot(schema, key, pivot) < 0;
+}
+
+// ---- what is wrong with a page
+
+// Do the first `columns` columns lie within `size` bytes of the entry?
+static bool columns_fit(const KeySchema &schema, Entry e, Size size, int columns)
+{
+    if (IndexTupleHasNulls(e) && size < sizeof(IndexTupleData) + sizeof(IndexAttributeBitMapData))
+        return false;
+    auto nulls = reinterpret_cast<bits8 *>(reinterpret_cast<char *>(e) + sizeof(IndexTupleData));
+    const char *data = reinterpret_cast<char *>(e) + IndexInfoFindDataOffset(e->t_info);
+    Size room = reinterpret_cast<char *>(e) + size - data;
+    Size at = 0;
+    for (int i = 0; i < columns; i++)
+    {
+        if (IndexTupleHasNulls(e) && att_isnull(i, nulls))
+            continue;
+        Form_pg_attribute att = TupleDescAttr(schema.desc, i);
+        at = att_align_pointer(at, att->attalign, att->attlen, data + at);
+        if (at >= room)
+            return false;
+        if (att->attlen == -1)
+        {
+            if (!VARATT_IS_1B(data + at) && at + VARHDRSZ > room)
+                return false;
+            if (VARATT_IS_1B_E(data + at))
+                return false;
+            at += VARSIZE_ANY(data + at);
+        }
+        else if (att->attlen == -2)
+            at += strnlen(data + at, room - at) + 1;
+        else
+            at += att->attlen;
+        if (at > room)
+            return false;
+    }
+    return true;
+}
+
+static const char *pivot_fault(const KeySchema &schema, Entry e)
+{
+    Size size = IndexTupleSize(e);
+    if (pivot_columns(e) > schema.nkeys)
+        return "pivot has more columns than the index";
+    if (pivot_has_tid(e))
+    {
+        if (size < sizeof(IndexTupleData) + MAXALIGN(sizeof(ItemPointerData)))
+            return "pivot is too short for its TID";
+        size -= MAXALIGN(sizeof(ItemPointerData));
+    }
+    return columns_fit(schema, e, size, pivot_columns(e)) ? nullptr : "pivot is shorter than its columns";
+}
+
+static const char *leaf_entry_fault(const KeySchema &schema, Page page, Entry e)
+{
+    Size size = key_size(e);
+    if (is_posting(e))
+    {
+        if (!has_flag(page, kHasPostings))
+            return "posting list on a page that should have none";
+        int count = tid_count(e);
+        if (count < 2 || size < sizeof(IndexTupleData) || size != MAXALIGN(size) || size >= IndexTupleSize(e) ||
+            size + count * sizeof(ItemPointerData) > IndexTupleSize(e))
+            return "posting list is damaged";
+        for (int i = 1; i < count; i++)
+            if (ItemPointerCompare(&tids(e)[i - 1], &tids(e)[i]) >= 0)
+                return "TIDs of a posting list are out of order";
+    }
+    return columns_fit(schema, e, size, schema.natts) ? nullptr : "entry is shorter than its columns";
+}
+
+// Is there a whole entry at this offset?
+static bool entry_in_page(Page page, uint16 offset)
+{
+    if (offset < header(page)->pd_upper || offset > kTailAt - sizeof(IndexTupleData) || offset != MAXALIGN(offset))
+        return false;
+    Size size = IndexTupleSize(reinterpret_cast<Entry>(page + offset));
+    return size >= sizeof(IndexTupleData) && offset + MAXALIGN(size) <= kTailAt;
+}
+
+const char *TupleCodec::fault(const KeySchema &schema, Page page)
+{
+    Size used = 0;
+    for (uint16 fence : {tail(page)->low, tail(page)->high})
+    {
+        if (fence == 0)
+            continue;
+        if (!entry_in_page(page, fence))
+            return "fence lies outside the page";
+        auto e = reinterpret_cast<Entry>(page + fence);
+        if (const char *f = pivot_fault(schema, e))
+            return f;
+        used += entry_size(e);
+    }
+    int n = slots(page);
+    if ((header(page)->pd_lower - kContents) % sizeof(uint16) != 0)
+        return "slots end in the middle of one";
+    for (int i = 0; i < n; i++)
+    {
+        uint16 offset = slot_array(page)[i] & kOffset;
+        if (!entry_in_page(page, offset))
+            return "slot points outside the entries";
+        if (is_gap(page, i))
+        {
+            if (!(i > 0 && (slot_array(page)[i - 1] & kOffset) == offset) &&
+                !(i + 1 < n && (slot_array(page)[i + 1] & kOffset) == offset))
+                return "gap repeats no neighbour";
+            continue;
+        }
+        auto e = reinterpret_cast<Entry>(page + offset);
+        const char *f = is_leaf(page) ? leaf_entry_fault(schema, page, e) : pivot_fault(schema, e);
+        if (f != nullptr)
+            return f;
+        used += entry_size(e);
+    }
+    if (n > 0 && live(page) == 0)
+        return "page has gaps but no entry";
+    if (used + tail(page)->waste != static_cast<Size>(kTailAt - header(page)->pd_upper))
+        return "entries and waste do not add up to the used space";
+    return nullptr;
+}
+
+// ---- changing a page
+
+static int zone_need(int entries)
+{
+    return MAXALIGN(zone_size(entries));
+}
+
+static int slots_end(int slots)
+{
+    return MAXALIGN(kContents + slots * sizeof(uint16));
+}
+
+// Entries that one more tuple adds: its size tells how many TIDs it can have at the most.
+static int entries_bound(Size size)
+{
+    return size > sizeof(IndexTupleData) * 4 ? size / sizeof(ItemPointerData) : 1;
+}
+
+bool TupleCodec::fits(Page page, Size size)
+{
+    return slots_end(slots(page) + 1) + zone_need(entries(page) + entries_bound(size)) +
+               static_cast<int>(MAXALIGN(size)) <=
+           header(page)->pd_upper;
+}
+
+bool TupleCodec::fits_compacted(Page page, Size size)
+{
+    return slots_end(live(page) + 1) + zone_need(entries(page) + entries_bound(size)) +
+               static_cast<int>(MAXALIGN(size)) <=
+           header(page)->pd_upper + tail(page)->waste;
+}
+
+// Puts an entry's bytes below the others. Returns its offset.
+static uint16 push_entry(Page page, Entry e)
+{
+    uint16 offset = header(page)->pd_upper - entry_size(e);
+    Assert(offset >= header(page)->pd_lower);
+    memcpy(page + offset, e, IndexTupleSize(e));
+    memset(page + offset + IndexTupleSize(e), 0, entry_size(e) - IndexTupleSize(e));
+    header(page)->pd_upper = offset;
+    return offset;
+}
+
+static void add_waste(Page page, int bytes, Patch &patch)
+{
+    tail(page)->waste += bytes;
+    patch.note_field(page, tail(page)->waste);
+}
+
+static void set_flag(Page page, PageFlag flag, Patch &patch)
+{
+    if (has_flag(page, flag))
+        return;
+    tail(page)->flags |= flag;
+    patch.note_field(page, tail(page)->flags);
+}
+
+static void note_slots(int from, int to, Patch &patch)
+{
+    patch.note(kContents + from * static_cast<int>(sizeof(uint16)), (to - from) * static_cast<int>(sizeof(uint16)));
+}
+
+// An insert that would shift more slots than this first spreads new gaps over the page.
+constexpr int kFarGap = 48;
+// One gap for so many entries.
+constexpr int kGapEvery = 12;
+
+static int room_for_gaps(Page page, int entries)
+{
+    int room = header(page)->pd_upper - slots_end(TupleCodec::slots(page) + 1) - zone_need(entries);
+    return std::max(0, room / static_cast<int>(sizeof(uint16)) - 8);
+}
+
+// Rewrites the slot array with gaps spread evenly among its entries; takes new slots from the hole. The zone must be
+// lifted. `at`: a slot's position, kept up to date.
+static void spread_gaps(Page page, ZoneCarrier &zone, int *at, Patch &patch)
+{
+    uint16 old[BLCKSZ / sizeof(uint16)];
+    uint16 *slot = TupleCodec::slot_array(page);
+    int n = TupleCodec::slots(page);
+    memcpy(old, slot, n * sizeof(uint16));
+    int gaps = std::min(n / kGapEvery, room_for_gaps(page, n));
+    if (gaps == 0)
+        return;
+    int every = n / gaps, out = 0, target = *at;
+    for (int i = 0; i < n; i++)
+    {
+        if (i == target)
+            *at = out;
+        slot[out++] = old[i];
+        if (gaps > 0 && (i + 1) % every == 0)
+        {
+            slot[out] = old[i] | TupleCodec::kGap;
+            zone.insert(out, 1);
+            out++;
+            gaps--;
+        }
+    }
+    if (target == n)
+        *at = out;
+    header(page)->pd_lower = kContents + out * sizeof(uint16);
+    note_slots(0, out, patch);
+}
+
+void TupleCodec::insert(Page page, int slot, Entry entry, Patch &patch)
+{
+    ZoneCarrier zone;
+    zone.lift(page, entries(page));
+
+    uint16 offset = push_entry(page, entry);
+    patch.note(offset, entry_size(entry));
+    patch.note_header();
+    if (is_leaf(page) && is_posting(entry))
+        set_flag(page, kHasPostings, patch);
+
+    uint16 *s = slot_array(page);
+    int right, left;
+    // Two passes at the most: after spreading, a gap is near.
+    for (bool spread = false;; spread = true)
+    {
+        int n = slots(page);
+        for (right = slot; right < n && !is_gap(page, right); right++)
+            ;
+        for (left = slot - 1; left >= 0 && slot - left <= right - slot && !is_gap(page, left); left--)
+            ;
+        bool use_left = left >= 0 && is_gap(page, left) && slot - 1 - left < right - slot;
+        if (!use_left)
+            left = -1;
+        int distance = use_left ? slot - 1 - left : right - slot;
+        // Positions of entries and slots differ on a page with posting lists: it goes without gaps.
+        if (distance <= kFarGap || spread || has_flag(page, kHasPostings) || is_rightmost(page))
+            break;
+        spread_gaps(page, zone, &slot, patch);
+    }
+
+    int n = slots(page);
+    int number = entry_number(page, slot);
+    if (left >= 0)
+    {
+        zone.erase(entry_number(page, left), 1);
+        memmove(s + left, s + left + 1, (slot - 1 - left) * sizeof(uint16));
+        s[slot - 1] = offset;
+        note_slots(left, slot, patch);
+        number--;
+    }
+    else
+    {
+        if (right < n)
+            zone.erase(entry_number(page, right), 1);
+        else
+            header(page)->pd_lower += sizeof(uint16);
+        memmove(s + slot + 1, s + slot, (right - slot) * sizeof(uint16));
+        s[slot] = offset;
+        note_slots(slot, right + 1, patch);
+    }
+    zone.insert(number, is_leaf(page) ? tid_count(entry) : 1);
+    zone.drop(page);
+}
+
+// After slots became gaps: each gap repeats its left neighbour, leading ones the first entry.
+static void repair_gaps(Page page, Patch &patch)
+{
+    uint16 *s = TupleCodec::slot_array(page);
+    int n = TupleCodec::slots(page);
+    int first = TupleCodec::next(page, 0);
+    if (first == n)
+    {
+        header(page)->pd_lower = kContents;
+        patch.note_header();
+        return;
+    }
+    int from = n, to = 0;
+    uint16 repeat = s[first];
+    for (int i = 0; i < n; i++)
+    {
+        if (!TupleCodec::is_gap(page, i))
+            repeat = s[i];
+        else if ((s[i] & TupleCodec::kOffset) != repeat)
+        {
+            s[i] = repeat | TupleCodec::kGap;
+            from = std::min(from, i);
+            to = i + 1;
+        }
+    }
+    note_slots(from, to, patch);
+}
+
+// Takes `gone` of the TIDs of the posting list at `slot` away; some are left.
+static void shrink_posting(Page page, int slot, int number, const RemovalSet &set, Patch &patch)
+{
+    Entry e = TupleCodec::at(page, slot);
+    ItemPointer list = tids(e);
+    int count = tid_count(e), kept = 0;
+    Size before = entry_size(e);
+    for (int i = 0; i < count; i++)
+        if (!set.has(number + i))
+            list[kept++] = list[i];
+    if (kept == 1)
+    {
+        ItemPointerData tid = list[0];
+        set_size(e, key_size(e));
+        e->t_info &= ~kPosting;
+        e->t_tid = tid;
+    }
+    else
+    {
+        set_size(e, key_size(e) + MAXALIGN(kept * sizeof(ItemPointerData)));
+        ItemPointerSetOffsetNumber(&e->t_tid, kept);
+    }
+    patch.note(reinterpret_cast<char *>(e) - page, IndexTupleSize(e));
+    add_waste(page, before - entry_size(e), patch);
+}
+
+void TupleCodec::remove(Page page, const RemovalSet &set, Patch &patch)
+{
+    ZoneCarrier zone;
+    zone.lift(page, entries(page));
+
+    int n = slots(page);
+    int number = 0;  // in the old order
+    int moved = 0;   // entries that went before it
+    int from = n, to = 0;
+    for (int i = 0; i < n; i++)
+    {
+        if (is_gap(page, i))
+        {
+            number++;
+            continue;
+        }
+        Entry e = at(page, i);
+        int count = is_leaf(page) ? tid_count(e) : 1;
+        int gone = 0;
+        for (int k = 0; k < count; k++)
+            gone += set.has(number + k);
+        if (gone == count)
+        {
+            add_waste(page, entry_size(e), patch);
+            slot_array(page)[i] |= kGap;
+            from = std::min(from, i);
+            to = i + 1;
+            zone.erase(number - moved, count - 1);
+            zone.set(number - moved, kAlive);
+            moved += count - 1;
+        }
+        else if (gone > 0)
+        {
+            for (int k = count - 1; k >= 0; k--)
+                if (set.has(number + k))
+                    zone.erase(number - moved + k, 1);
+            shrink_posting(page, i, number, set, patch);
+            moved += gone;
+        }
+        number += count;
+    }
+    note_slots(from, to, patch);
+    repair_gaps(page, patch);
+    if (slots(page) == 0)
+        zone_clear(page);
+    else
+        zone.drop(page);
+}
+
+void TupleCodec::erase(Page page, int slot, Patch &patch)
+{
+    RemovalSet set;
+    int number = entry_number(page, slot);
+    int count = is_leaf(page) ? tid_count(at(page, slot)) : 1;
+    for (int i = 0; i < count; i++)
+        set.add(number + i);
+    remove(page, set, patch);
+}
+
+// Writes `entry` over the one at `offset` or, if it is longer, into the hole. Returns the offset, 0 if there is no room.
+static uint16 overwrite(Page page, uint16 offset, Entry entry, Patch &patch)
+{
+    Size before = offset == 0 ? 0 : entry_size(entry_at_offset(page, offset));
+    Size size = entry_size(entry);
+    if (size <= before)
+    {
+        memcpy(page + offset, entry, IndexTupleSize(entry));
+        memset(page + offset + IndexTupleSize(entry), 0, size - IndexTupleSize(entry));
+        add_waste(page, before - size, patch);
+    }
+    else
+    {
+        if (static_cast<int>(size) > hole(page))
+            return 0;
+        offset = push_entry(page, entry);
+        patch.note_header();
+        add_waste(page, before, patch);
+    }
+    patch.note(offset, size);
+    return offset;
+}
+
+bool TupleCodec::replace(Page page, int slot, Entry entry, Patch &patch)
+{
+    ZoneCarrier zone;
+    int number = entry_number(page, slot);
+    int before = is_leaf(page) ? tid_count(at(page, slot)) : 1;
+    int after = is_leaf(page) ? tid_count(entry) : 1;
+    zone.lift(page, entries(page));
+
+    uint16 old = slot_array(page)[slot] & kOffset;
+    uint16 offset = overwrite(page, old, entry, patch);
+    if (offset == 0)
+        return false;
+    if (is_leaf(page) && is_posting(entry))
+        set_flag(page, kHasPostings, patch);
+    if (offset != old)
+    {
+        int n = slots(page), from = slot, to = slot + 1;
+        slot_array(page)[slot] = offset;
+        for (; from > 0 && slot_array(page)[from - 1] == (old | kGap); from--)
+            slot_array(page)[from - 1] = offset | kGap;
+        for (; to < n && slot_array(page)[to] == (old | kGap); to++)
+            slot_array(page)[to] = offset | kGap;
+        note_slots(from, to, patch);
+    }
+    zone.erase(number, before);
+    zone.insert(number, after);
+    zone.drop(page);
+    return true;
+}
+
+void TupleCodec::set_child(Page page, int slot, BlockNumber child, Patch &patch)
+{
+    Entry e = at(page, slot);
+    steady::set_child(e, child);
+    patch.note_field(page, e->t_tid.ip_blkid);
+}
+
+static bool set_fence(Page page, uint16 PageTail::*which, Entry pivot, Patch &patch)
+{
+    uint16 &fence = tail(page)->*which;
+    if (pivot == nullptr)
+    {
+        if (fence != 0)
+            add_waste(page, entry_size(entry_at_offset(page, fence)), patch);
+        fence = 0;
+    }
+    else
+    {
+        ZoneCarrier zone;
+        zone.lift(page, TupleCodec::entries(page));
+        uint16 offset = overwrite(page, fence, pivot, patch);
+        if (offset == 0)
+            return false;
+        zone.drop(page);
+        fence = offset;
+    }
+    patch.note_field(page, fence);
+    return true;
+}
+
+bool TupleCodec::set_low(Page page, Entry pivot, Patch &patch)
+{
+    bool known = pivot == nullptr || entry_size(pivot) <= kMaxFence;
+    if (!known)
+        set_flag(page, kLowUnknown, patch);
+    else if (has_flag(page, kLowUnknown))
+    {
+        tail(page)->flags &= ~kLowUnknown;
+        patch.note_field(page, tail(page)->flags);
+    }
+    return set_fence(page, &PageTail::low, known ? pivot : nullptr, patch);
+}
+
+bool TupleCodec::set_high(Page page, Entry pivot, Patch &patch)
+{
+    return set_fence(page, &PageTail::high, pivot, patch);
+}
+
+void TupleCodec::truncate(Page page, int slot, Patch &patch)
+{
+    ZoneCarrier zone;
+    int all = entries(page), kept = entry_number(page, slot);
+    zone.lift(page, all);
+    zone.erase(kept, all - kept);
+    int freed = 0;
+    for (int i = slots(page) - 1; i >= slot; i--)
+        if (!is_gap(page, i))
+            freed += entry_size(at(page, i));
+    add_waste(page, freed, patch);
+    header(page)->pd_lower = kContents + slot * sizeof(uint16);
+    patch.note_header();
+    zone.drop(page);
+}
+
+// ---- making a page anew
+
+bool PageFiller::fits(Size size) const
+{
+    return header(page_)->pd_lower + sizeof(uint16) + MAXALIGN(size) <= header(page_)->pd_upper;
+}
+
+uint16 PageFiller::put(Entry entry)
+{
+    return push_entry(page_, entry);
+}
+
+void PageFiller::low(Entry pivot)
+{
+    if (pivot == nullptr)
+        return;
+    if (entry_size(pivot) <= kMaxFence)
+        tail(page_)->low = put(pivot);
+    else
+        tail(page_)->flags |= kLowUnknown;
+}
+
+void PageFiller::high(Entry pivot)
+{
+    if (pivot != nullptr)
+        tail(page_)->high = put(pivot);
+}
+
+void PageFiller::add(Entry entry)
+{
+    TupleCodec::slot_array(page_)[count()] = put(entry);
+    header(page_)->pd_lower += sizeof(uint16);
+    if (is_leaf(page_) && is_posting(entry))
+        tail(page_)->flags |= kHasPostings;
+}
+
+void PageFiller::gap()
+{
+    int n = count();
+    TupleCodec::slot_array(page_)[n] = TupleCodec::slot_array(page_)[n - 1] | TupleCodec::kGap;
+    header(page_)->pd_lower += sizeof(uint16);
+}
+
+// An empty page with the frame of `old`: links, level, flags that its contents do not decide, fences.
+static void init_like(Page page, Page old)
+{
+    init_page(page, tail(old)->kind, tail(old)->level);
+    PageSetLSN(page, PageGetLSN(old));
+    tail(page)->left = tail(old)->left;
+    tail(page)->right = tail(old)->right;
+    tail(page)->flags = tail(old)->flags & (kIncompleteSplit | kLowUnknown);
+    PageFiller fill(page);
+    fill.low(TupleCodec::low(old));
+    fill.high(TupleCodec::high(old));
+}
+
+void TupleCodec::adopt(Page page, Page made, Patch &patch)
+{
+    memcpy(page, made, BLCKSZ);
+    patch.note_whole();
+}
+
+void TupleCodec::compact(Page page, bool spread, Patch &patch)
+{
+    PGAlignedBlock made;
+    ZoneCarrier zone;
+    zone.lift(page, entries(page));
+    init_like(made.data, page);
+
+    PageFiller fill(made.data);
+    int n = slots(page), number = 0, added = 0;
+    int every = spread && !has_flag(page, kHasPostings) && !is_rightmost(page) ? kGapEvery : 0;
+    int gaps = every ? live(page) / every : 0;
+    gaps = std::min(gaps, (header(page)->pd_upper + tail(page)->waste - slots_end(live(page) + 1) -
+                           zone_need(entries(page))) / static_cast<int>(sizeof(uint16)) / 4);
+    for (int i = 0; i < n; i++)
+    {
+        if (is_gap(page, i))
+        {
+            zone.erase(number, 1);
+            continue;
+        }
+        Entry e = at(page, i);
+        fill.add(e);
+        number += is_leaf(page) ? tid_count(e) : 1;
+        if (gaps > 0 && ++added % every == 0)
+        {
+            fill.gap();
+            zone.insert(number++, 1);
+            gaps--;
+        }
+    }
+    zone.drop(made.data);
+    adopt(page, made.data, patch);
+}
+
+bool TupleCodec::deduplicate(const KeySchema &schema, Page page, Page made)
+{
+    ZoneCarrier zone;
+    zone.lift(page, entries(page));
+    init_like(made, page);
+
+    PageFiller fill(made);
+    ItemPointerData list[kMaxPosting / sizeof(ItemPointerData) + 1];
+    union  // where a posting list is put together
+    {
+        IndexTupleData header;
+        char bytes[kMaxPosting + kMaxEntry];
+    } pending;
+    Entry base = nullptr;
+    int count = 0, number = 0;
+
+    auto flush = [&] {
+        if (base == nullptr)
+            return;
+        if (count == 1 || (is_posting(base) && tid_count(base) == count))
+        {
+            fill.add(base);
+            return;
+        }
+        Size at = key_size(base);
+        memcpy(pending.bytes, base, at);
+        Entry e = &pending.header;
+        e->t_info |= kPosting;
+        set_size(e, at + MAXALIGN(count * sizeof(ItemPointerData)));
+        ItemPointerSetBlockNumber(&e->t_tid, at);
+        ItemPointerSetOffsetNumber(&e->t_tid, count);
+        memset(pending.bytes + at, 0, MAXALIGN(count * sizeof(ItemPointerData)));
+        memcpy(pending.bytes + at, list, count * sizeof(ItemPointerData));
+        fill.add(e);
+    };
+
+    int n = slots(page);
+    for (int i = 0; i < n; i++)
+    {
+        if (is_gap(page, i))
+        {
+            zone.erase(number, 1);
+            continue;
+        }
+        Entry e = at(page, i);
+        int more = tid_count(e);
+        bool joins = base != nullptr && key_size(base) + (count + more) * sizeof(ItemPointerData) <= kMaxPosting &&
+                     equal_columns(schema, base, e, schema.nkeys) == schema.nkeys;
+        if (!joins)
+        {
+            flush();
+            base = e;
+            count = 0;
+        }
+        if (count + more <= static_cast<int>(lengthof(list)))
+            memcpy(list + count, tids(e), more * sizeof(ItemPointerData));
+        count += more;
+        number += more;
+    }
+    flush();
+
+    int before = header(page)->pd_upper + tail(page)->waste - slots_end(live(page));
+    int after = header(made)->pd_upper - slots_end(slots(made));
+    zone.drop(made);
+    return after > before;
+}
+}  // namespace steady
