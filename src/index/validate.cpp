@@ -28,7 +28,6 @@ Family look_up_family(Oid oid)
 struct OpClass
 {
     const char *name;
-    Oid schema;
     Oid family;
     Oid type;
     Oid storage;  // InvalidOid: the type itself
@@ -40,8 +39,7 @@ OpClass look_up_opclass(Oid oid)
     if (!HeapTupleIsValid(tuple))
         elog(ERROR, "cache lookup failed for operator class %u", oid);
     auto form = reinterpret_cast<Form_pg_opclass>(GETSTRUCT(tuple));
-    OpClass opclass{pstrdup(NameStr(form->opcname)), form->opcnamespace, form->opcfamily, form->opcintype,
-                    form->opckeytype};
+    OpClass opclass{pstrdup(NameStr(form->opcname)), form->opcfamily, form->opcintype, form->opckeytype};
     ReleaseSysCache(tuple);
     return opclass;
 }
@@ -230,37 +228,26 @@ void adjust_members(Oid family, Oid opclass, List *operators, List *functions)
     }
 }
 
-void check_default_opclasses(Relation heap, Relation index, IndexInfo *info)
+void check_default_opclasses(Relation index)
 {
     if (ReindexIsProcessingIndex(RelationGetRelid(index)))
         return;  // it was accepted once
 
-    ListCell *expression = list_head(info->ii_Expressions);
-    for (int i = 0; i < info->ii_NumIndexKeyAttrs; i++)
+    for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
     {
-        AttrNumber attno = info->ii_IndexAttrNumbers[i];
-        Oid type;
-        if (attno != 0)
-            type = attno > 0 ? TupleDescAttr(RelationGetDescr(heap), attno - 1)->atttypid
-                             : SystemAttributeDefinition(attno)->atttypid;
-        else
-        {
-            type = exprType(static_cast<Node *>(lfirst(expression)));
-            expression = lnext(info->ii_Expressions, expression);
-        }
-
-        // A class that is not the default was asked for by name.
-        Oid btree_default = GetDefaultOpClass(type, BTREE_AM_OID);
-        if (!OidIsValid(btree_default) || info_opclass(index, i) != GetDefaultOpClass(type, index->rd_rel->relam))
-            continue;
-        OpClass wanted = look_up_opclass(btree_default);
-        OpClass taken = look_up_opclass(info_opclass(index, i));
-        if (wanted.type != taken.type)
-            ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
-                            errmsg("operator class \"%s\" does not exist for access method \"%s\"", wanted.name, kMethod),
-                            errdetail("It is btree's default for data type %s.", format_type_be(type)),
-                            errhint("Call steady_import_opclasses() to take over the operator classes of other "
-                                    "extensions.")));
+        Oid type = TupleDescAttr(RelationGetDescr(index), i)->atttypid;
+        Oid own = GetDefaultOpClass(type, index->rd_rel->relam);
+        Oid btree = GetDefaultOpClass(type, BTREE_AM_OID);
+        if (!OidIsValid(own) || !OidIsValid(btree) || get_opclass_family(own) != index->rd_opfamily[i])
+            continue;  // a class that is not the default was asked for by name
+        OpClass wanted = look_up_opclass(btree);
+        if (wanted.type != index->rd_opcintype[i])
+            ereport(ERROR,
+                    (errcode(ERRCODE_UNDEFINED_OBJECT),
+                     errmsg("operator class \"%s\" does not exist for access method \"%s\"", wanted.name, kMethod),
+                     errdetail("It is the default of btree for data type %s.", format_type_be_qualified(type)),
+                     errhint("Call steady_import_opclasses() to mirror the operator classes that extensions "
+                             "bring.")));
     }
 }
 }  // namespace steady
