@@ -90,4 +90,48 @@ inline Oid relation_of(const PageAddress &a)
     return RelidByRelfilenode(a.tablespace, a.file);
 #endif
 }
+
+// The planner's guess at an array's number of elements; only from 17 on does it look at statistics.
+inline double array_length(PlannerInfo *root, Node *array)
+{
+#if PG_VERSION_NUM >= 170000
+    return estimate_array_length(root, array);
+#else
+    (void) root;
+    return estimate_array_length(array);
+#endif
+}
+
+// What later servers added to the routine of an ordered method like btree: 16 a flag that it is not BRIN's kind, 17
+// parallel builds by others than btree, 18 what the planner had taken for granted of btree alone.
+inline void set_later_fields(IndexAmRoutine *am, int (*tree_height)(Relation))
+{
+#if PG_VERSION_NUM >= 160000
+    am->amsummarizing = false;
+#endif
+#if PG_VERSION_NUM >= 170000
+    am->amcanbuildparallel = true;
+    am->aminsertcleanup = nullptr;
+#endif
+#if PG_VERSION_NUM >= 180000
+    am->amcanhash = false;
+    am->amconsistentequality = true;
+    am->amconsistentordering = true;
+    am->amgettreeheight = tree_height;
+    // The first compare types have the numbers of the strategies.
+    am->amtranslatestrategy = [](StrategyNumber strategy, Oid) {
+        return strategy >= BTLessStrategyNumber && strategy <= BTGreaterStrategyNumber
+                   ? static_cast<CompareType>(strategy)
+                   : COMPARE_INVALID;
+    };
+    am->amtranslatecmptype = [](CompareType type, Oid) -> StrategyNumber {
+        return type >= COMPARE_LT && type <= COMPARE_GT ? static_cast<StrategyNumber>(type) : InvalidStrategy;
+    };
+#else
+    (void) am, (void) tree_height;
+#endif
+}
+
+// Before 18 INSERT ... ON CONFLICT fails on a table that has a unique index of any method but btree.
+constexpr bool kOnConflictNeedsBtree = PG_VERSION_NUM < 180000;
 }  // namespace steady::pg

@@ -1,0 +1,67 @@
+#include "index/options.hpp"
+
+namespace steady
+{
+namespace
+{
+constexpr int kDefaultFillfactor = 90;
+constexpr int kLowestFillfactor = 10;
+
+// What the relation cache keeps for an index that has parameters.
+struct Options
+{
+    int32 varlena_header;
+    int fillfactor;
+    bool deduplicate_items;
+};
+
+constinit relopt_kind kind = RELOPT_KIND_LOCAL;  // until define_options()
+
+// What later servers have in an element stays zero.
+constexpr relopt_parse_elt field(const char *name, relopt_type type, int offset)
+{
+    relopt_parse_elt element{};
+    element.optname = name;
+    element.opttype = type;
+    element.offset = offset;
+    return element;
+}
+
+const Options *options_of(Relation index)
+{
+    return reinterpret_cast<const Options *>(index->rd_options);
+}
+}  // namespace
+
+void define_options()
+{
+    // Like btree's, both only steer what later writers do.
+    constexpr LOCKMODE lock = ShareUpdateExclusiveLock;
+    kind = add_reloption_kind();
+    add_int_reloption(kind, "fillfactor", "Packs steady index pages only to this percentage", kDefaultFillfactor,
+                      kLowestFillfactor, 100, lock);
+    add_bool_reloption(kind, "deduplicate_items", "Lets equal keys of a steady index share one entry", true, lock);
+}
+
+bytea *parse_options(Datum reloptions, bool validate)
+{
+    static constexpr relopt_parse_elt fields[] = {
+        field("fillfactor", RELOPT_TYPE_INT, offsetof(Options, fillfactor)),
+        field("deduplicate_items", RELOPT_TYPE_BOOL, offsetof(Options, deduplicate_items)),
+    };
+    return static_cast<bytea *>(
+        build_reloptions(reloptions, validate, kind, sizeof(Options), fields, lengthof(fields)));
+}
+
+int fillfactor(Relation index)
+{
+    const Options *options = options_of(index);
+    return options ? options->fillfactor : kDefaultFillfactor;
+}
+
+bool deduplicate_items(Relation index)
+{
+    const Options *options = options_of(index);
+    return options ? options->deduplicate_items : true;
+}
+}  // namespace steady

@@ -1,0 +1,20 @@
+// What the server calls when it loads the library.
+#include "index/options.hpp"
+#include "pg/settings.hpp"
+#include "version.hpp"
+
+extern "C" {
+#ifdef PG_MODULE_MAGIC_EXT
+PG_MODULE_MAGIC_EXT(.name = "steady", .version = STEADY_VERSION);
+#else
+PG_MODULE_MAGIC;
+#endif
+
+PGDLLEXPORT void _PG_init();
+
+void _PG_init()
+{
+    steady::settings::define();
+    steady::define_options();
+}
+}

@@ -1,0 +1,13 @@
+// The settings steady.*, as SET changes them.
+#pragma once
+
+#include "pg/pg.hpp"
+
+namespace steady::settings
+{
+// steady.kill: entries are marked dead once their row is dead to all.
+extern bool kill;
+
+// Tells the server of them. Once, at load.
+void define();
+}  // namespace steady::settings
