@@ -10,7 +10,7 @@
 
 namespace steady
 {
-struct Bounds;  // bounds.cpp
+struct Bounds;  // ranges.hpp
 
 // Where the walk goes on: the first `prefix` columns of an entry, then the lowest (highest, backward) range `element`
 // of the next column and the lowest of those behind it; element < 0: behind everything that has this prefix.
@@ -30,17 +30,19 @@ enum class Fit : uint8
 
 // Digests the scan keys (sk_attno etc. as the executor gives them; SK_SEARCHARRAY, SK_SEARCHNULL, SK_SEARCHNOTNULL
 // included; cross-type arguments through the operator family's order functions). All memory from `context`, which the
-// caller resets when the keys change. Raises if the operator family lacks what is needed.
+// caller resets when the keys change; arguments by reference stay where they are. Raises if the operator family lacks
+// what is needed.
 Bounds *make_bounds(const KeySchema &, Relation index, ScanKey keys, int nkeys, MemoryContext context);
 
-// No entry can match: contradictory, or a comparison with NULL.
+// No entry can match: contradictory, or a comparison with NULL. Then nothing else may be asked.
 bool impossible(const Bounds &);
 
 // The place where a scan in direction `dir` begins. Forward: the first entry that can match is the first not before the
 // key. Backward: the last one that can match is the last before the key. key->n == 0: at the edge of the index.
 void first_place(const Bounds &, ScanDirection dir, SearchKey *key);
 
-// Does a leaf entry match, and if not, where can the next one be?
+// Does a leaf entry match, and if not, where can the next one be? That place lies strictly beyond the entry, if the
+// operator family's functions agree with one another. Callers don't build on it: they go on by at least one entry.
 Fit fit(const Bounds &, ScanDirection dir, Entry entry, Jump *jump);
 
 // The place that a jump from `entry` leads to, as in first_place. Its values point into `entry` and into the bounds.

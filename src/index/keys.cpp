@@ -116,11 +116,9 @@ int compare_values(const KeySchema &schema, int i, Datum a, bool a_null, Datum b
     return compare_nulls(c, a_null, b_null, &order) ? order : compare_same_type(c, a, b);
 }
 
-int compare_column(const KeySchema &schema, int i, IndexTuple entry, const KeyValue &value)
+int compare_value(const KeySchema &schema, int i, Datum datum, bool null, const KeyValue &value)
 {
     const Column &c = schema.column[i];
-    bool null;
-    Datum datum = index_getattr(entry, i + 1, schema.desc, &null);
     int order;
     if (compare_nulls(c, null, value.null, &order))
         return order;
@@ -132,6 +130,13 @@ int compare_column(const KeySchema &schema, int i, IndexTuple entry, const KeyVa
     return order;
 }
 
+int compare_column(const KeySchema &schema, int i, IndexTuple entry, const KeyValue &value)
+{
+    bool null;
+    Datum datum = index_getattr(entry, i + 1, schema.desc, &null);
+    return compare_value(schema, i, datum, null, value);
+}
+
 int compare_columns(const KeySchema &schema, const SearchKey &key, IndexTuple entry, int n)
 {
     for (int i = 0; i < n; i++)
@@ -141,6 +146,35 @@ int compare_columns(const KeySchema &schema, const SearchKey &key, IndexTuple en
             return -order;
     }
     return 0;
+}
+
+struct CrossOrder
+{
+    Oid left, right;
+    FmgrInfo *function;  // nullptr: the operator family has none
+    CrossOrder *next;
+};
+
+FmgrInfo *order_function(const KeySchema &schema, Relation index, int i, Oid left, Oid right)
+{
+    const Column &c = schema.column[i];
+    for (CrossOrder *known = c.crosses; known != nullptr; known = known->next)
+        if (known->left == left && known->right == right)
+            return known->function;
+
+    Oid proc = get_opfamily_proc(index->rd_opfamily[i], left, right, kOrderProc);
+    MemoryContext context = c.ssup.ssup_cxt;
+    auto *cross = static_cast<CrossOrder *>(MemoryContextAllocZero(context, sizeof(CrossOrder)));
+    cross->left = left;
+    cross->right = right;
+    if (OidIsValid(proc))
+    {
+        cross->function = static_cast<FmgrInfo *>(MemoryContextAlloc(context, sizeof(FmgrInfo)));
+        fmgr_info_cxt(proc, cross->function, context);
+    }
+    cross->next = c.crosses;
+    c.crosses = cross;
+    return cross->function;
 }
 
 int equal_columns(const KeySchema &schema, IndexTuple a, IndexTuple b, int n)

@@ -29,6 +29,7 @@ struct Column
     SortSupportData ssup;  // order within the column's own type, DESC and NULLS FIRST folded in
     Fast fast;
     FmgrInfo *order;  // the operator class's support function 1
+    mutable struct CrossOrder *crosses;  // order functions of other types that were looked up so far
 };
 
 // How the entries of one index are laid out and compared. Lives in the memory context it was made in.
@@ -76,11 +77,17 @@ void key_from_entry(const KeySchema &schema, IndexTuple entry, int n, Tail tail,
 // Order of two values of column `i`, as the index orders them: < 0, 0, > 0.
 int compare_values(const KeySchema &schema, int i, Datum a, bool a_null, Datum b, bool b_null);
 
-// Order of an entry's column `i` (from 0) and a value looked for.
+// Order of a value of column `i` (from 0) and a value looked for.
+int compare_value(const KeySchema &schema, int i, Datum datum, bool null, const KeyValue &value);
+
+// The same for an entry's column `i`.
 int compare_column(const KeySchema &schema, int i, IndexTuple entry, const KeyValue &value);
 
 // The first `n` columns of `key` against those of `entry`: < 0 if the key comes first.
 int compare_columns(const KeySchema &schema, const SearchKey &key, IndexTuple entry, int n);
+
+// The operator family's order function for these two types; nullptr if it has none. Looked up once in a schema's life.
+FmgrInfo *order_function(const KeySchema &schema, Relation index, int i, Oid left, Oid right);
 
 // The number of leading columns, at most `n`, in which two entries are equal.
 int equal_columns(const KeySchema &schema, IndexTuple a, IndexTuple b, int n);
