@@ -43,10 +43,9 @@ bool served(const char *version)
     return false;
 }
 
-// Refuses to work for another version's SQL. The server asks for the routine whenever it builds an index's relation
-// cache entry, so one look at the catalog has to do for a session. (It reads catalogs there itself.) No look is taken
-// while a script changes the version, nor in pg_upgrade, which brings the old cluster's version along for ALTER
-// EXTENSION to follow.
+// Refuses to build, search or fill an index for another version's SQL. VACUUM goes on, as freezing must, and planning:
+// an index is refused where it is used. One look at the catalog has to do for a session. None is taken while a script
+// changes the version, nor in pg_upgrade, which brings the old cluster's version along for ALTER EXTENSION to follow.
 void check_sql_version()
 {
     static constinit bool checked = false;
@@ -75,6 +74,7 @@ void warn_of_on_conflict(Relation heap, Relation index, const IndexInfo *info)
 
 IndexBuildResult *build_checked(Relation heap, Relation index, IndexInfo *info)
 {
+    check_sql_version();
     check_default_opclasses(index);
     warn_of_on_conflict(heap, index, info);
     return build(heap, index, info);
@@ -84,10 +84,19 @@ bool insert_cached(Relation index, Datum *values, bool *nulls, ItemPointer tid, 
                    bool unchanged, IndexInfo *info)
 {
     if (info->ii_AmCache == nullptr)
+    {
+        check_sql_version();
         info->ii_AmCache = make_tree(index, heap, info->ii_Context);
+    }
     auto *tree = static_cast<const Tree *>(info->ii_AmCache);
     Assert(tree->rel == index && tree->heap == heap);
     return insert(*tree, values, nulls, tid, check, unchanged);
+}
+
+IndexScanDesc begin_checked(Relation index, int nkeys, int norderbys)
+{
+    check_sql_version();
+    return begin_scan(index, nkeys, norderbys);
 }
 
 // Replay takes no cleanup lock, so it may remove an entry from a page on which a standby's index-only scan stands, and
@@ -106,6 +115,8 @@ bool property(Oid, int column, IndexAMProperty property, const char *, bool *res
     return true;
 }
 
+// 18 asks for the routine for each "=" in any query that it plans, whether or not a steady index is about: nothing in
+// here may raise an error or read a catalog.
 IndexAmRoutine *make_routine()
 {
     auto *am = makeNode(IndexAmRoutine);
@@ -121,7 +132,7 @@ IndexAmRoutine *make_routine()
     am->amoptionalkey = true;
     am->amsearcharray = true;
     am->amsearchnulls = true;
-    am->amstorage = false;
+    am->amstorage = true;  // for name_ops, which keeps cstrings; adjust_members refuses any other
     am->amclusterable = true;
     am->ampredlocks = true;
     am->amcanparallel = true;
@@ -144,7 +155,7 @@ IndexAmRoutine *make_routine()
     am->amvalidate = validate_opclass;
     am->amadjustmembers = adjust_members;
 
-    am->ambeginscan = begin_scan;
+    am->ambeginscan = begin_checked;
     am->amrescan = [](IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey, int) { rescan(scan, keys, nkeys); };
     am->amgettuple = get_tuple;
     am->amgetbitmap = get_bitmap;
@@ -166,10 +177,9 @@ IndexAmRoutine *make_routine()
 extern "C" {
 PG_FUNCTION_INFO_V1(steady_handler);
 
-Datum steady_handler(PG_FUNCTION_ARGS)
+PGDLLEXPORT Datum steady_handler(PG_FUNCTION_ARGS)
 {
     (void)fcinfo;
-    steady::check_sql_version();
     PG_RETURN_POINTER(steady::make_routine());
 }
 }
