@@ -9,17 +9,18 @@ namespace steady
 void make_root(const Tree &);
 
 // Splits `buf` (exclusively locked) to make room for `entry` in front of `slot`, puts the entry in, gives the right
-// half its downlink, and releases `buf`. `path` was filled by the descent. `child` (may be InvalidBuffer; released
-// too) is the page whose incomplete split ends with this entry.
-void split_insert(const Tree &, Buffer buf, int slot, Entry entry, Path *path, Buffer child);
-
-// Puts `entry` (a downlink) into the parent level of `child`, whose split it ends; `child` is released.
-void insert_downlink(const Tree &, Buffer child, Entry entry, Path *path);
+// half its downlink, and releases `buf`. `path` was filled by the descent. `child` (may be InvalidBuffer) is the page
+// whose incomplete split ends with this entry. If `slot` holds a posting list that `entry`'s TID falls into, the list
+// is broken in two around it.
+void split_insert(const Tree &, Buffer buf, int slot, Entry entry, Path *path, Buffer child = InvalidBuffer);
 
 // Gives the right sibling of `buf` (exclusively locked, flagged kIncompleteSplit) its downlink. Releases `buf`.
 void finish_split(const Tree &, Buffer buf, Path *path);
 
 // The page at `level` with a downlink to `child`, exclusively locked, and that downlink's slot. `key` lies in the
-// child's range. InvalidBuffer if there is none. `path` gives the first guess.
+// child's range. InvalidBuffer if there is none. `path` gives the first guess, and may have no page of that level.
 Buffer find_parent(const Tree &, int level, BlockNumber child, const SearchKey &key, Path *path, int *slot);
+
+// A posting list in two, around a TID that lies between its ends and isn't in it. palloc'd.
+void break_posting(Entry posting, ItemPointer tid, Entry *before, Entry *after);
 }  // namespace steady

@@ -62,12 +62,16 @@ MetaData read_meta(Relation rel, bool fresh);
 // The page at `level` whose range holds `key`, pinned and locked. InvalidBuffer if the index is empty (or not that
 // high). `path` (may be nullptr) gets the pages passed. Leaf entries are found with Codec::find.
 Buffer descend(const Tree &, const SearchKey &key, int level, Lock lock, Path *path);
+// The same for who is going to insert: exclusively locked, and each incomplete split on the way is finished, so that
+// the page found and all its ancestors have downlinks.
+Buffer descend_to_insert(const Tree &, const SearchKey &key, Path *path);
 // The leftmost or rightmost page of a level.
 Buffer descend_edge(const Tree &, int level, bool rightmost, Lock lock);
 // From a page that may have split or been unlinked since its address was read: to the page that holds `key`.
 Buffer move_right(const Tree &, const SearchKey &key, Buffer buf, Lock lock);
-// The page to the left of `buf` (locked; gets released). InvalidBuffer if `buf` is the leftmost.
-Buffer step_left(const Tree &, Buffer buf, Lock lock);
+// The page whose right link is `self`, starting the search at `left`, which was its left link. InvalidBuffer if it was
+// not found near by: then descend again. Nothing is locked by the caller.
+Buffer left_sibling(const Tree &, BlockNumber self, BlockNumber left, Lock lock);
 
 // Number of steps along links after which a walk asks whether it goes in a circle: raises if it took more steps than
 // the index has blocks.

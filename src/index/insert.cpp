@@ -1,0 +1,358 @@
+#include "index/insert.hpp"
+
+#include "index/cleanup.hpp"
+#include "index/split.hpp"
+#include "index/wal.hpp"
+#include "pg/errors.hpp"
+#include "pg/settings.hpp"
+
+namespace steady
+{
+// One insertion under way.
+struct Insertion
+{
+    const Tree &tree;
+    Entry entry;
+    SearchKey key;
+    Path path;
+    Buffer leaf = InvalidBuffer;  // pinned and exclusively locked
+};
+
+void check_entry_size(Relation rel, Relation heap, Entry entry)
+{
+    Size size = entry_size(entry);
+    if (likely(size <= kMaxEntry))
+        return;
+    ereport(ERROR,
+            (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+             errmsg("index row size %zu exceeds steady maximum %zu for index \"%s\"", size, kMaxEntry,
+                    RelationGetRelationName(rel)),
+             errdetail("Index row references tuple (%u,%u) in relation \"%s\".",
+                       ItemPointerGetBlockNumber(&entry->t_tid), ItemPointerGetOffsetNumber(&entry->t_tid),
+                       RelationGetRelationName(heap)),
+             errhint("Values larger than 1/3 of a buffer page cannot be indexed.\n"
+                     "Consider a function index of an MD5 hash of the value, or use full text indexing."),
+             errtableconstraint(heap, RelationGetRelationName(rel))));
+}
+
+// ---- finding the leaf
+
+// The rightmost leaf, if this backend inserted there last and the entry belongs there: saves the descent for ascending
+// keys. Only if there is room: a split needs the path.
+static bool try_target_block(Insertion &in)
+{
+    Relation rel = in.tree.rel;
+    BlockNumber target = RelationGetTargetBlock(rel);
+    if (target == InvalidBlockNumber)
+        return false;
+    Buffer buf = ReadBuffer(rel, target);
+    if (ConditionalLockBuffer(buf))
+    {
+        Page page = page_of(buf);
+        Entry low;
+        // The low fence proves that the key is the page's, and with a key in front of all its equals that no equal entry
+        // lies to the left.
+        if (page_fault(page, target) == nullptr && is_leaf(page) && is_rightmost(page) && !has_flag(page, kDeleted) &&
+            (low = Codec::low(page)) != nullptr && compare_pivot(*in.tree.schema, in.key, low) > 0 &&
+            Codec::fits(page, entry_size(in.entry)))
+        {
+            in.leaf = buf;
+            in.path.levels = 0;
+            return true;
+        }
+        LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+    }
+    ReleaseBuffer(buf);
+    RelationSetTargetBlock(rel, InvalidBlockNumber);
+    return false;
+}
+
+static void find_leaf(Insertion &in)
+{
+    if (try_target_block(in))
+        return;
+    while (!BufferIsValid(in.leaf = descend_to_insert(in.tree, in.key, &in.path)))
+        make_root(in.tree);
+}
+
+// ---- the unique check
+
+struct Conflict
+{
+    TransactionId xid = InvalidTransactionId;  // to be waited for
+    uint32 speculative_token = 0;
+    ItemPointerData tid;
+    bool possible = false;  // UNIQUE_CHECK_PARTIAL: somebody may have the key
+};
+
+[[noreturn]] static void report_duplicate(const Insertion &in)
+{
+    Relation rel = in.tree.rel;
+    Datum values[INDEX_MAX_KEYS];
+    bool nulls[INDEX_MAX_KEYS];
+    index_deform_tuple(in.entry, in.tree.schema->desc, values, nulls);
+    char *key = BuildIndexValueDescription(rel, values, nulls);
+    ereport(ERROR, (errcode(ERRCODE_UNIQUE_VIOLATION),
+                    errmsg("duplicate key value violates unique constraint \"%s\"", RelationGetRelationName(rel)),
+                    key ? errdetail("Key %s already exists.", key) : 0,
+                    errtableconstraint(in.tree.heap, RelationGetRelationName(rel))));
+    pg_unreachable();
+}
+
+// Looks at the heap rows of all entries equal to the new one. The first leaf that could have one stays locked: every
+// inserter of this key comes by it. Later pages are share-locked one at a time.
+static Conflict check_unique(Insertion &in, IndexUniqueCheck check)
+{
+    const Tree &tree = in.tree;
+    const KeySchema &schema = *tree.schema;
+    Conflict none, conflict;
+    SnapshotData dirty;
+    InitDirtySnapshot(dirty);
+    bool found_own = false;
+
+    SearchKey behind = in.key;  // behind all equals
+    behind.tail = Tail::after;
+
+    Buffer other = InvalidBuffer;
+    Page page = page_of(in.leaf);
+    int slot = Codec::find(schema, in.key, page);
+    for (BlockNumber steps = 0;;)
+    {
+        slot = Codec::next(page, slot);
+        if (slot < Codec::slots(page))
+        {
+            Entry e = Codec::at(page, slot);
+            if (compare_columns(schema, in.key, e, schema.nkeys) != 0)
+                break;
+            int number = Codec::entry_number(page, slot);
+            int entries = Codec::entries(page);
+            for (int i = 0; i < tid_count(e); i++)
+            {
+                const Zone *zone = zone_of(page, entries);
+                if (settings::kill && zone != nullptr && zone_code(zone, number + i) == kDeadToAll)
+                    continue;
+                ItemPointerData tid = tids(e)[i];
+                if (check == UNIQUE_CHECK_EXISTING && ItemPointerEquals(&tid, &in.entry->t_tid))
+                {
+                    found_own = true;
+                    continue;
+                }
+                bool all_dead = false;
+                if (!table_index_fetch_tuple_check(tree.heap, &tid, &dirty, &all_dead))
+                {
+                    // Only under the exclusive lock: two setters would race.
+                    if (all_dead && settings::kill && !BufferIsValid(other))
+                        if (Zone *z = zone_for_stamping(page, entries))
+                        {
+                            set_zone_code(z, number + i, kDeadToAll);
+                            MarkBufferDirtyHint(in.leaf, true);
+                        }
+                    continue;
+                }
+                if (check == UNIQUE_CHECK_PARTIAL)
+                {
+                    if (BufferIsValid(other))
+                        UnlockReleaseBuffer(other);
+                    conflict.possible = true;
+                    return conflict;
+                }
+                TransactionId xid = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
+                if (TransactionIdIsValid(xid))
+                {
+                    if (BufferIsValid(other))
+                        UnlockReleaseBuffer(other);
+                    conflict.xid = xid;
+                    conflict.speculative_token = dirty.speculativeToken;
+                    conflict.tid = tid;
+                    return conflict;
+                }
+                // A live row has the key. That's an error only if ours is still there: CREATE INDEX CONCURRENTLY can
+                // come with a row that was deleted meanwhile.
+                ItemPointerData own = in.entry->t_tid;
+                if (!table_index_fetch_tuple_check(tree.heap, &own, SnapshotSelf, nullptr))
+                {
+                    if (BufferIsValid(other))
+                        UnlockReleaseBuffer(other);
+                    return none;
+                }
+                // The error would not happen if the serial order were another one: serializable transactions prefer to
+                // hear of that.
+                CheckForSerializableConflictIn(tree.rel, nullptr, BufferGetBlockNumber(in.leaf));
+                if (BufferIsValid(other))
+                    UnlockReleaseBuffer(other);
+                UnlockReleaseBuffer(in.leaf);
+                in.leaf = InvalidBuffer;
+                report_duplicate(in);
+            }
+            slot++;
+            continue;
+        }
+        // Equal entries can go on to the right unless the high key lies behind them.
+        if (!Codec::beyond(schema, behind, page))
+            break;
+        do
+        {
+            BlockNumber right = tail(page)->right;
+            if (right == InvalidBlockNumber)
+                report_corruption(page, "deleted page has no right sibling");
+            check_steps(tree.rel, right, ++steps);
+            if (BufferIsValid(other))
+                UnlockReleaseBuffer(other);
+            other = read_page(tree.rel, right, Lock::share);
+            page = page_of(other);
+        } while (has_flag(page, kDeleted));
+        slot = 0;
+    }
+    if (BufferIsValid(other))
+        UnlockReleaseBuffer(other);
+    if (check == UNIQUE_CHECK_EXISTING && !found_own)
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
+                        errmsg("failed to re-find tuple within index \"%s\"", RelationGetRelationName(tree.rel)),
+                        errhint("This may be because of a non-immutable index expression."),
+                        errtableconstraint(tree.heap, RelationGetRelationName(tree.rel))));
+    return none;
+}
+
+static void wait_for(const Tree &tree, Conflict &conflict)
+{
+    if (conflict.speculative_token != 0)
+        SpeculativeInsertionWait(conflict.xid, conflict.speculative_token);
+    else
+        XactLockTableWait(conflict.xid, tree.rel, &conflict.tid, XLTW_InsertIndex);
+}
+
+// ---- placing the entry
+
+// From the first leaf that can have the key to the one for (key, TID): each page is locked before the one to its left is
+// released, so that nobody who checks the same key can get past. False if a split had to be finished: check again.
+static bool move_to_place(Insertion &in)
+{
+    in.key.tail = Tail::at_tid;
+    in.key.tid = in.entry->t_tid;
+    for (BlockNumber steps = 0;; steps++)
+    {
+        Page page = page_of(in.leaf);
+        if (!has_flag(page, kDeleted) && has_flag(page, kIncompleteSplit))
+        {
+            finish_split(in.tree, in.leaf, &in.path);
+            in.leaf = InvalidBuffer;
+            return false;
+        }
+        if (!has_flag(page, kDeleted) && !Codec::beyond(*in.tree.schema, in.key, page))
+            return true;
+        check_steps(in.tree.rel, BufferGetBlockNumber(in.leaf), steps);
+        Buffer right = read_page(in.tree.rel, tail(page)->right, Lock::exclusive);
+        UnlockReleaseBuffer(in.leaf);
+        in.leaf = right;
+    }
+}
+
+// A posting list whose ends enclose the new TID: it is broken in two around the entry. True if it was, or none was
+// there; false if there is no room for it. *slot becomes the entry's.
+static bool make_way(Insertion &in, int *slot, bool *broke)
+{
+    Page page = page_of(in.leaf);
+    const KeySchema &schema = *in.tree.schema;
+    *broke = false;
+    *slot = Codec::find(schema, in.key, page);
+    int at = Codec::next(page, *slot);
+    if (at == Codec::slots(page))
+        return true;
+    Entry e = Codec::at(page, at);
+    if (compare_leaf(schema, in.key, e) != 0)
+        return true;
+    if (!is_posting(e))
+        ereport(ERROR, (errcode(ERRCODE_INDEX_CORRUPTED),
+                        errmsg("table tid from new index tuple (%u,%u) is in index \"%s\" already, at block %u",
+                               ItemPointerGetBlockNumberNoCheck(&in.key.tid),
+                               ItemPointerGetOffsetNumberNoCheck(&in.key.tid), RelationGetRelationName(in.tree.rel),
+                               BufferGetBlockNumber(in.leaf)),
+                        errhint("Please REINDEX it.")));
+    Entry before, after;
+    break_posting(e, &in.key.tid, &before, &after);
+    if (!Codec::fits(page, entry_size(after) + entry_size(in.entry) + 2 * sizeof(uint16)))
+    {
+        *slot = at;
+        return false;
+    }
+    Change change(in.tree.rel);
+    change.begin();
+    Patch &patch = change.touch(in.leaf);
+    Codec::replace(page, at, before, patch);  // shorter: stays where it is
+    Codec::insert(page, Codec::next(page, at + 1), after, patch);
+    change.commit();
+    *broke = true;
+    *slot = Codec::find(schema, in.key, page);
+    return true;
+}
+
+// Puts the entry on the leaf, or splits it. Releases the leaf.
+static void place(Insertion &in, bool unchanged, bool unique)
+{
+    const Tree &tree = in.tree;
+    Size size = entry_size(in.entry);
+    int slot;
+    bool broke;
+    bool fits = make_way(in, &slot, &broke) && Codec::fits(page_of(in.leaf), size);
+    if (!fits && make_room(tree, in.leaf, size, unchanged, unique))
+        fits = make_way(in, &slot, &broke) && Codec::fits(page_of(in.leaf), size);
+    if (!fits)
+    {
+        slot = Codec::next(page_of(in.leaf), Codec::find(*tree.schema, in.key, page_of(in.leaf)));
+        split_insert(tree, in.leaf, slot, in.entry, &in.path);
+        in.leaf = InvalidBuffer;
+        return;
+    }
+    Change change(tree.rel);
+    change.begin();
+    Codec::insert(page_of(in.leaf), slot, in.entry, change.touch(in.leaf));
+    change.commit();
+    if (is_rightmost(page_of(in.leaf)) && !is_leftmost(page_of(in.leaf)) &&
+        RelationGetTargetBlock(tree.rel) != BufferGetBlockNumber(in.leaf))
+        RelationSetTargetBlock(tree.rel, BufferGetBlockNumber(in.leaf));
+    UnlockReleaseBuffer(in.leaf);
+    in.leaf = InvalidBuffer;
+}
+
+bool insert(const Tree &tree, Datum *values, bool *nulls, ItemPointer tid, IndexUniqueCheck check, bool unchanged)
+{
+    Insertion in{.tree = tree, .entry = make_entry(*tree.schema, values, nulls, tid), .key = {}, .path = {}};
+    check_entry_size(tree.rel, tree.heap, in.entry);
+    key_from_entry(*tree.schema, in.entry, tree.schema->nkeys, Tail::at_tid, &in.key);
+
+    bool unique = check != UNIQUE_CHECK_NO;
+    if (unique && !tree.rel->rd_index->indnullsnotdistinct)
+        for (int i = 0; i < tree.schema->nkeys && unique; i++)
+            unique = !nulls[i];  // NULLs are never equal
+
+    bool is_unique = true;
+    for (;;)
+    {
+        in.key.tail = unique ? Tail::before : Tail::at_tid;
+        in.key.tid = *tid;
+        find_leaf(in);
+        if (!unique)
+            break;
+        Conflict conflict = check_unique(in, check);
+        if (TransactionIdIsValid(conflict.xid))
+        {
+            UnlockReleaseBuffer(in.leaf);
+            wait_for(tree, conflict);
+            continue;
+        }
+        is_unique = !conflict.possible;
+        if (check == UNIQUE_CHECK_EXISTING || move_to_place(in))
+            break;
+    }
+
+    if (check == UNIQUE_CHECK_EXISTING)
+        UnlockReleaseBuffer(in.leaf);
+    else
+    {
+        CheckForSerializableConflictIn(tree.rel, nullptr, BufferGetBlockNumber(in.leaf));
+        place(in, unchanged, unique);
+    }
+    pfree(in.entry);
+    return is_unique;
+}
+}  // namespace steady
