@@ -134,4 +134,171 @@ inline void set_later_fields(IndexAmRoutine *am, int (*tree_height)(Relation))
 
 // Before 18 INSERT ... ON CONFLICT fails on a table that has a unique index of any method but btree.
 constexpr bool kOnConflictNeedsBtree = PG_VERSION_NUM < 180000;
+
+// Is the current user its owner, or a superuser?
+inline bool owns_relation(Oid relid)
+{
+#if PG_VERSION_NUM >= 160000
+    return object_ownercheck(RelationRelationId, relid, GetUserId());
+#else
+    return pg_class_ownercheck(relid, GetUserId());
+#endif
+}
+
+// For running other users' functions safely; a later server than 16 brings it.
+inline void restrict_search_path()
+{
+#if PG_VERSION_NUM >= 170000
+    RestrictSearchPath();
+#endif
+}
+
+// Workers for a build by an index method other than btree: before 17 the server plans none.
+inline int build_workers(Relation heap, Relation index, const IndexInfo *info)
+{
+#if PG_VERSION_NUM < 170000
+    if (info->ii_ParallelWorkers == 0 && IsNormalProcessingMode())
+        return plan_create_index_workers(RelationGetRelid(heap), RelationGetRelid(index));
+#else
+    (void) heap, (void) index;
+#endif
+    return info->ii_ParallelWorkers;
+}
+
+// Fills a fork of a relation that nobody else sees yet, past the shared buffers, and logs and syncs it as its kind of
+// relation needs. 17 has it ready-made.
+class BulkWriter
+{
+  public:
+    void start(Relation rel, ForkNumber fork);
+    // Memory of a page, to be handed to write().
+    Page page();
+    void write(BlockNumber block, Page page);
+    void finish();
+
+  private:
+#if PG_VERSION_NUM >= 170000
+    BulkWriteState *state_;
+#else
+    static constexpr int kMostPending = XLR_MAX_BLOCK_ID;
+
+    void flush();
+
+    Relation rel_;
+    ForkNumber fork_;
+    MemoryContext context_;
+    bool logged_, skip_sync_;
+    BlockNumber blocks_;  // in the file
+    int pending_;
+    BlockNumber block_[kMostPending];
+    Page page_[kMostPending];
+#endif
+};
+
+#if PG_VERSION_NUM >= 170000
+inline void BulkWriter::start(Relation rel, ForkNumber fork)
+{
+    state_ = smgr_bulk_start_rel(rel, fork);
+}
+inline Page BulkWriter::page()
+{
+    return reinterpret_cast<Page>(smgr_bulk_get_buf(state_));
+}
+inline void BulkWriter::write(BlockNumber block, Page page)
+{
+    smgr_bulk_write(state_, block, reinterpret_cast<BulkWriteBuffer>(page), true);
+}
+inline void BulkWriter::finish()
+{
+    smgr_bulk_finish(state_);
+}
+#else
+inline void BulkWriter::start(Relation rel, ForkNumber fork)
+{
+    rel_ = rel;
+    fork_ = fork;
+    context_ = CurrentMemoryContext;
+    logged_ = RelationNeedsWAL(rel) || fork == INIT_FORKNUM;
+    // What is logged is synced by finish(); temporary relations never are. The rest the checkpointer must hear of.
+    skip_sync_ = logged_ || RelationUsesLocalBuffers(rel);
+    blocks_ = smgrnblocks(RelationGetSmgr(rel), fork);
+    pending_ = 0;
+}
+inline Page BulkWriter::page()
+{
+#if PG_VERSION_NUM >= 160000
+    return static_cast<Page>(MemoryContextAllocAligned(context_, BLCKSZ, PG_IO_ALIGN_SIZE, 0));
+#else
+    return static_cast<Page>(MemoryContextAlloc(context_, BLCKSZ));
+#endif
+}
+inline void BulkWriter::write(BlockNumber block, Page page)
+{
+    block_[pending_] = block;
+    page_[pending_] = page;
+    if (++pending_ == kMostPending)
+        flush();
+}
+inline void BulkWriter::flush()
+{
+    if (logged_ && pending_ > 0)
+    {
+#if PG_VERSION_NUM >= 160000
+        log_newpages(&rel_->rd_locator, fork_, pending_, block_, page_, true);
+#else
+        log_newpages(&rel_->rd_node, fork_, pending_, block_, page_, true);
+#endif
+    }
+    for (int i = 0; i < pending_; i++)
+    {
+        // Blocks that come later are zeroes until then.
+        while (blocks_ < block_[i])
+        {
+            Page zeroes = page();
+            memset(zeroes, 0, BLCKSZ);
+            smgrextend(RelationGetSmgr(rel_), fork_, blocks_++, zeroes, true);
+            pfree(zeroes);
+        }
+        PageSetChecksumInplace(page_[i], block_[i]);
+        if (block_[i] == blocks_)
+        {
+            smgrextend(RelationGetSmgr(rel_), fork_, block_[i], page_[i], skip_sync_);
+            blocks_++;
+        }
+        else
+            smgrwrite(RelationGetSmgr(rel_), fork_, block_[i], page_[i], skip_sync_);
+        pfree(page_[i]);
+    }
+    pending_ = 0;
+}
+inline void BulkWriter::finish()
+{
+    flush();
+    // A checkpoint in the meantime knew nothing of these pages, and recovery from it would not replay them.
+    if (logged_)
+        smgrimmedsync(RelationGetSmgr(rel_), fork_);
+}
+#endif
+
+// Where the access method's part of a parallel scan's shared state begins.
+inline Size am_offset(ParallelIndexScanDesc shared)
+{
+#if PG_VERSION_NUM >= 180000
+    return shared->ps_offset_am;
+#else
+    return shared->ps_offset;
+#endif
+}
+constexpr uint32 kWaitParallelScan = PG_WAIT_EXTENSION;
+
+// From 18 on EXPLAIN ANALYZE shows the number of descents.
+inline void count_index_search(IndexScanDesc scan)
+{
+#if PG_VERSION_NUM >= 180000
+    if (scan->instrument != nullptr)
+        scan->instrument->nsearches++;
+#else
+    (void) scan;
+#endif
+}
 }  // namespace steady::pg

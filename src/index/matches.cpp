@@ -1,0 +1,335 @@
+#include "index/matches.hpp"
+
+#include "pg/settings.hpp"
+
+namespace steady
+{
+// So many jumps within one page say that the next one, too, ends near by: the neighbour is tried before a descent.
+constexpr int kDenseJumps = 4;
+
+void copy_continuation(Continuation *to, const Continuation &from)
+{
+    memcpy(static_cast<void *>(to), &from, offsetof(Continuation, tuple) + from.tuple_size);
+}
+
+static void keep_tuple(Continuation *c, Entry e, bool pivot)
+{
+    Size size = pivot ? IndexTupleSize(e) : key_size(e);
+    memcpy(c->tuple, e, size);
+    c->tuple_size = size;
+    c->tuple_is_pivot = pivot;
+    if (!pivot)
+    {
+        auto copy = reinterpret_cast<Entry>(c->tuple);
+        copy->t_info = (copy->t_info & ~(kPosting | INDEX_SIZE_MASK)) | static_cast<uint16>(size);
+        copy->t_tid = tids(e)[0];
+    }
+}
+
+void edge_place(const KeySchema &schema, const Continuation &c, SearchKey *key)
+{
+    auto e = reinterpret_cast<Entry>(const_cast<char *>(c.tuple));
+    if (c.tuple_size == 0)
+    {
+        key->n = 0;
+        key->tail = Tail::after;
+        return;
+    }
+    bool tid = !c.tuple_is_pivot || pivot_has_tid(e);
+    key_from_entry(schema, e, c.tuple_is_pivot ? pivot_columns(e) : schema.nkeys, tid ? Tail::at_tid : Tail::before, key);
+    if (tid)
+        key->tid = c.tuple_is_pivot ? *pivot_tid(e) : e->t_tid;
+}
+
+static void set_link(Continuation *c, BlockNumber self, BlockNumber link)
+{
+    c->kind = link == InvalidBlockNumber ? Continuation::Kind::end : Continuation::Kind::link;
+    c->self = self;
+    c->link = link;
+    c->tuple_size = 0;
+}
+
+// Takes matches off a page, in one direction.
+class Collector
+{
+  public:
+    Collector(const PageReader &reader, Page page, PageMatches *m)
+        : reader_(reader), page_(page), m_(m), entries_(Codec::entries(page)),
+          zone_(reader.heed_stamps ? zone_of(page, entries_) : nullptr)
+    {
+    }
+
+    void add(int slot)
+    {
+        Entry e = Codec::at(page_, slot);
+        int number = entry_number(slot);
+        int count = tid_count(e);
+        uint16 tuple = 0;
+        if (reader_.want_tuples)
+        {
+            tuple = m_->tuples_used / MAXIMUM_ALIGNOF;
+            Size size = key_size(e);
+            auto copy = reinterpret_cast<Entry>(m_->tuples + m_->tuples_used);
+            memcpy(static_cast<void *>(copy), e, size);
+            copy->t_info = (copy->t_info & ~(kPosting | INDEX_SIZE_MASK)) | static_cast<uint16>(size);
+            m_->tuples_used += MAXALIGN(size);
+        }
+        ItemPointer list = tids(e);
+        if (ScanDirectionIsForward(reader_.dir))
+            for (int i = 0; i < count; i++)
+                take(list[i], number + i, tuple);
+        else
+            for (int i = count - 1; i >= 0; i--)
+                take(list[i], number + i, tuple);
+    }
+
+  private:
+    void take(const ItemPointerData &tid, int number, uint16 tuple)
+    {
+        if (zone_ != nullptr && zone_code(zone_, number) == kDeadToAll)
+            return;
+        int at = ScanDirectionIsForward(reader_.dir) ? ++m_->last : --m_->first;
+        m_->match[at] = {tid, static_cast<uint16>(number), tuple};
+    }
+
+    // Slots come in one direction: on pages with posting lists, where numbers and slots differ, counting goes on from
+    // the slot before.
+    int entry_number(int slot)
+    {
+        if (!has_flag(page_, kHasPostings))
+            return slot;
+        if (seen_slot_ < 0 || slot < seen_slot_)
+        {
+            seen_number_ = Codec::entry_number(page_, slot);
+            seen_slot_ = slot;
+        }
+        for (; seen_slot_ < slot; seen_slot_++)
+            seen_number_ += TupleCodec::is_gap(page_, seen_slot_) ? 1 : tid_count(Codec::at(page_, seen_slot_));
+        return seen_number_;
+    }
+
+    const PageReader &reader_;
+    Page page_;
+    PageMatches *m_;
+    int entries_;
+    const Zone *zone_;
+    int seen_slot_ = -1, seen_number_ = 0;
+};
+
+// First slot from `slot` on whose entry is not before `key`: near by in most cases, so the steps grow.
+static int gallop(const KeySchema &schema, const SearchKey &key, Page page, int slot)
+{
+    int n = Codec::slots(page), step = 1, low = slot;
+    while (low < n && compare_leaf(schema, key, Codec::at(page, low)) > 0)
+    {
+        slot = low + 1;
+        low += step;
+        step *= 2;
+    }
+    int high = std::min(low, n);
+    for (low = slot; low < high;)
+    {
+        int mid = (low + high) / 2;
+        if (compare_leaf(schema, key, Codec::at(page, mid)) > 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+// Backward: the last slot up to `slot` whose entry is before `key`, -1 if none.
+static int gallop_back(const KeySchema &schema, const SearchKey &key, Page page, int slot)
+{
+    int step = 1, high = slot, above = slot + 1;
+    while (high >= 0 && compare_leaf(schema, key, Codec::at(page, high)) <= 0)
+    {
+        above = high;
+        high -= step;
+        step *= 2;
+    }
+    int low = std::max(high, -1);  // before the key, or in front of the page
+    while (above - low > 1)
+    {
+        int mid = (low + above) / 2;
+        if (compare_leaf(schema, key, Codec::at(page, mid)) > 0)
+            low = mid;
+        else
+            above = mid;
+    }
+    return low;
+}
+
+static void read_run(const PageReader &r, Page page, int slot, Collector &collect, Continuation *onward)
+{
+    const KeySchema &schema = *r.tree.schema;
+    int n = Codec::slots(page);
+    if (ScanDirectionIsForward(r.dir))
+    {
+        Entry high = Codec::high(page);
+        int end = n;
+        if (r.run_end->n > 0 && (high == nullptr || compare_pivot(schema, *r.run_end, high) < 0))
+        {
+            end = gallop(schema, *r.run_end, page, slot);
+            onward->kind = Continuation::Kind::end;
+        }
+        for (slot = Codec::next(page, slot); slot < end; slot = Codec::next(page, slot + 1))
+            collect.add(slot);
+    }
+    else
+    {
+        int begin = -1;
+        if (r.run_end->n > 0)
+        {
+            begin = gallop_back(schema, *r.run_end, page, slot);
+            Entry low = Codec::low(page);
+            if (begin >= 0 || (low != nullptr && compare_pivot(schema, *r.run_end, low) > 0))
+                onward->kind = Continuation::Kind::end;
+        }
+        for (slot = Codec::previous(page, slot); slot > begin; slot = Codec::previous(page, slot - 1))
+            collect.add(slot);
+    }
+}
+
+// The general case: entry by entry, jumping over what can't match.
+static void read_by_fit(const PageReader &r, Page page, int slot, Collector &collect, Continuation *onward)
+{
+    const KeySchema &schema = *r.tree.schema;
+    bool forward = ScanDirectionIsForward(r.dir);
+    int n = Codec::slots(page), jumps = 0;
+    slot = forward ? Codec::next(page, slot) : Codec::previous(page, slot);
+    while (slot >= 0 && slot < n)
+    {
+        Entry e = Codec::at(page, slot);
+        Jump jump;
+        Fit f = fit(r.bounds, r.dir, e, &jump);
+        int next = forward ? slot + 1 : slot - 1;
+        if (f == Fit::match)
+            collect.add(slot);
+        else if (f == Fit::end)
+        {
+            onward->kind = Continuation::Kind::end;
+            return;
+        }
+        else
+        {
+            SearchKey key;
+            jump_place(r.bounds, r.dir, e, jump, &key);
+            Entry fence = forward ? Codec::high(page) : Codec::low(page);
+            bool leaves = fence != nullptr && (forward ? compare_pivot(schema, key, fence) >= 0
+                                                       : compare_pivot(schema, key, fence) <= 0);
+            if (leaves)
+            {
+                if (jumps < kDenseJumps && onward->kind == Continuation::Kind::link)
+                {
+                    onward->kind = Continuation::Kind::jump;
+                    onward->jump = jump;
+                    keep_tuple(onward, e, false);
+                }
+                return;
+            }
+            next = forward ? gallop(schema, key, page, next) : gallop_back(schema, key, page, next);
+            jumps++;
+        }
+        slot = forward ? Codec::next(page, next) : Codec::previous(page, next);
+    }
+}
+
+void read_matches(const PageReader &r, Buffer buf, int slot, PageMatches *m)
+{
+    Page page = page_of(buf);
+    bool forward = ScanDirectionIsForward(r.dir);
+    m->block = BufferGetBlockNumber(buf);
+    m->lsn = BufferGetLSNAtomic(buf);
+    m->dir = r.dir;
+    m->right = tail(page)->right;
+    m->first = forward ? 0 : kMaxEntries;
+    m->last = m->first - 1;
+    m->tuples_used = 0;
+    m->killed = 0;
+
+    set_link(&m->left, m->block, tail(page)->left);
+    if (m->left.kind != Continuation::Kind::end)
+    {
+        // A left neighbour is found again by the low fence; where that was too long to keep, by the first entry, or on
+        // an empty page by the high key.
+        int first = Codec::next(page, 0);
+        if (Entry low = Codec::low(page))
+            keep_tuple(&m->left, low, true);
+        else if (first < Codec::slots(page))
+            keep_tuple(&m->left, Codec::at(page, first), false);
+        else if (Entry high = Codec::high(page))
+            keep_tuple(&m->left, high, true);
+    }
+    if (forward)
+        set_link(&m->onward, m->block, m->right);
+    else
+        copy_continuation(&m->onward, m->left);
+
+    Collector collect(r, page, m);
+    if (r.run_end != nullptr)
+        read_run(r, page, slot, collect, &m->onward);
+    else
+        read_by_fit(r, page, slot, collect, &m->onward);
+    if (!forward)
+        m->last = kMaxEntries - 1;
+}
+
+// The numbers of the killed entries on a page that may have changed since it was read: found again by TID.
+static void stamp_by_tid(Page page, Zone *zone, const PageMatches &m)
+{
+    int number = 0, n = Codec::slots(page);
+    for (int slot = 0; slot < n; slot++)
+    {
+        if (TupleCodec::is_gap(page, slot))
+        {
+            number++;
+            continue;
+        }
+        Entry e = Codec::at(page, slot);
+        for (int i = 0; i < tid_count(e); i++, number++)
+            for (int k = m.first; k <= m.last; k++)
+                if ((m.dead[k / 64] >> (k % 64) & 1) && ItemPointerEquals(&tids(e)[i], const_cast<ItemPointer>(&m.match[k].tid)))
+                {
+                    set_zone_code(zone, number, kDeadToAll);
+                    break;
+                }
+    }
+}
+
+void stamp_dead(const Tree &tree, PageMatches *m)
+{
+    if (m->killed == 0)
+        return;
+    m->killed = 0;
+    bool pinned = BufferIsValid(m->buf);
+    Buffer buf = pinned ? m->buf : ReadBuffer(tree.rel, m->block);
+    if (ConditionalLockBuffer(buf))
+    {
+        Page page = page_of(buf);
+        // LSNs don't move for relations without WAL: those scans keep the pin, which holds VACUUM off the page, so that
+        // no TID of its entries can have got a new row.
+        bool unchanged = tree.logged && BufferGetLSNAtomic(buf) == m->lsn;
+        if ((unchanged || pinned) && page_fault(page, m->block) == nullptr && is_leaf(page) && !has_flag(page, kDeleted))
+        {
+            int entries = Codec::entries(page);
+            if (Zone *zone = zone_for_stamping(page, entries))
+            {
+                if (unchanged)
+                {
+                    for (int k = m->first; k <= m->last; k++)
+                        if ((m->dead[k / 64] >> (k % 64) & 1) && m->match[k].entry < entries)
+                            set_zone_code(zone, m->match[k].entry, kDeadToAll);
+                }
+                else
+                    stamp_by_tid(page, zone, *m);
+                MarkBufferDirtyHint(buf, true);
+            }
+        }
+        LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+    }
+    if (!pinned)
+        ReleaseBuffer(buf);
+    memset(m->dead, 0, sizeof m->dead);
+}
+}  // namespace steady

@@ -1,0 +1,384 @@
+#include "index/scan.hpp"
+
+#include "index/matches.hpp"
+#include "index/parallel.hpp"
+#include "pg/settings.hpp"
+
+namespace steady
+{
+// A scan's state behind IndexScanDesc.opaque.
+struct Scan
+{
+    Tree *tree;
+    MemoryContext context;       // the scan's life
+    MemoryContext keys_context;  // until the next rescan
+    Bounds *bounds;
+    bool run_known[2];  // by direction: has one_run been asked?
+    bool has_run[2];
+    SearchKey run_end[2];
+
+    // The page the scan stands on, nullptr before the first and behind the last; the position is an index into it.
+    PageMatches *current;
+    int position;
+    // A mark is a position in a page's matches. They are kept as long as it points to them, never copied.
+    PageMatches *marked;
+    int marked_position;
+    PageMatches *spare;  // at most two pages are in use
+};
+
+static Scan *state(IndexScanDesc scan)
+{
+    return static_cast<Scan *>(scan->opaque);
+}
+
+IndexScanDesc begin_scan(Relation rel, int nkeys, int norderbys)
+{
+    IndexScanDesc scan = RelationGetIndexScan(rel, nkeys, norderbys);
+    auto s = static_cast<Scan *>(palloc0(sizeof(Scan)));
+    s->context = CurrentMemoryContext;
+    s->keys_context = AllocSetContextCreate(CurrentMemoryContext, "steady scan keys", ALLOCSET_SMALL_SIZES);
+    s->tree = make_tree(rel, scan->heapRelation, s->context);
+    scan->opaque = s;
+    scan->xs_itupdesc = RelationGetDescr(rel);
+    return scan;
+}
+
+// ---- pages in use
+
+static PageMatches *unused_page(Scan *s)
+{
+    PageMatches *m = s->spare;
+    s->spare = nullptr;
+    if (m == nullptr)
+    {
+        m = static_cast<PageMatches *>(MemoryContextAlloc(s->context, sizeof(PageMatches)));
+        memset(m->dead, 0, sizeof m->dead);
+    }
+    m->buf = InvalidBuffer;
+    m->killed = 0;
+    return m;
+}
+
+// Nothing points to `m` any more: stamps what was found dead, gives up the pin.
+static void give_up_page(Scan *s, PageMatches *m)
+{
+    if (m == nullptr)
+        return;
+    stamp_dead(*s->tree, m);
+    if (BufferIsValid(m->buf))
+        ReleaseBuffer(m->buf);
+    m->buf = InvalidBuffer;
+    if (s->spare == nullptr)
+        s->spare = m;
+    else
+        pfree(m);
+}
+
+static void leave_page(Scan *s)
+{
+    if (s->current == nullptr)
+        return;
+    if (s->current == s->marked)
+        stamp_dead(*s->tree, s->current);  // the mark keeps page and pin
+    else
+        give_up_page(s, s->current);
+    s->current = nullptr;
+}
+
+static void drop_mark(Scan *s)
+{
+    if (s->marked != nullptr && s->marked != s->current)
+        give_up_page(s, s->marked);
+    s->marked = nullptr;
+}
+
+void rescan(IndexScanDesc scan, ScanKey keys, int nkeys)
+{
+    Scan *s = state(scan);
+    leave_page(s);
+    drop_mark(s);
+    if (keys != nullptr && scan->numberOfKeys > 0)
+        memmove(scan->keyData, keys, nkeys * sizeof(ScanKeyData));
+    MemoryContextReset(s->keys_context);
+    s->bounds = nullptr;
+    s->run_known[0] = s->run_known[1] = false;
+}
+
+void end_scan(IndexScanDesc scan)
+{
+    Scan *s = state(scan);
+    leave_page(s);
+    drop_mark(s);
+    MemoryContextDelete(s->keys_context);
+    if (s->spare != nullptr)
+        pfree(s->spare);
+    pfree(s->tree->schema);
+    pfree(s->tree);
+    pfree(s);
+}
+
+// ---- the walk
+
+static const Bounds &bounds(IndexScanDesc scan)
+{
+    Scan *s = state(scan);
+    if (s->bounds == nullptr)
+        s->bounds = make_bounds(*s->tree->schema, scan->indexRelation, scan->keyData, scan->numberOfKeys, s->keys_context);
+    return *s->bounds;
+}
+
+// Counts a descent, for pg_stat and EXPLAIN ANALYZE.
+static void count_search(IndexScanDesc scan)
+{
+    pgstat_count_index_scan(scan->indexRelation);
+    pg::count_index_search(scan);
+}
+
+// To the leaf and the slot from which on (in direction) entries can match. InvalidBuffer if the index is empty.
+static Buffer seek(IndexScanDesc scan, ScanDirection dir, const SearchKey &key, int *slot)
+{
+    const Tree &tree = *state(scan)->tree;
+    bool forward = ScanDirectionIsForward(dir);
+    count_search(scan);
+    Buffer buf = key.n > 0 ? descend(tree, key, 0, Lock::share, nullptr)
+                           : descend_edge(tree, 0, !forward, Lock::share);
+    if (!BufferIsValid(buf))
+        return buf;
+    Page page = page_of(buf);
+    if (key.n > 0)
+        *slot = Codec::find(*tree.schema, key, page);
+    else
+        *slot = forward ? 0 : Codec::slots(page);
+    if (!forward)
+        --*slot;
+    return buf;
+}
+
+// To the page that `c` leads to. InvalidBuffer if there is none.
+static Buffer follow(IndexScanDesc scan, ScanDirection dir, const Continuation &c, int *slot)
+{
+    const Tree &tree = *state(scan)->tree;
+    SearchKey key;
+    switch (c.kind)
+    {
+        case Continuation::Kind::start: {
+            first_place(bounds(scan), dir, &key);
+            Buffer buf = seek(scan, dir, key, slot);
+            if (BufferIsValid(buf))
+                return buf;
+            // Nothing but the relation can be locked against inserts into an empty index; one may just have happened.
+            PredicateLockRelation(tree.rel, scan->xs_snapshot);
+            return seek(scan, dir, key, slot);
+        }
+        case Continuation::Kind::jump: {
+            auto entry = reinterpret_cast<Entry>(const_cast<char *>(c.tuple));
+            jump_place(bounds(scan), dir, entry, c.jump, &key);
+            return seek(scan, dir, key, slot);
+        }
+        case Continuation::Kind::link: {
+            if (ScanDirectionIsForward(dir))
+            {
+                Buffer buf = read_page(tree.rel, c.link, Lock::share);
+                for (BlockNumber steps = 0; has_flag(page_of(buf), kDeleted); steps++)
+                {
+                    check_steps(tree.rel, BufferGetBlockNumber(buf), steps);
+                    buf = step(tree.rel, buf, tail(page_of(buf))->right, Lock::share);
+                }
+                *slot = 0;
+                return buf;
+            }
+            Buffer buf = left_sibling(tree, c.self, c.link, Lock::share);
+            if (BufferIsValid(buf))
+            {
+                *slot = Codec::slots(page_of(buf)) - 1;
+                return buf;
+            }
+            edge_place(*tree.schema, c, &key);
+            buf = seek(scan, dir, key, slot);
+            return buf;
+        }
+        case Continuation::Kind::end:
+            break;
+    }
+    return InvalidBuffer;
+}
+
+static bool heeds_stamps(IndexScanDesc scan)
+{
+    return settings::kill && scan->ignore_killed_tuples &&
+           (scan->xs_snapshot == nullptr || scan->xs_snapshot->snapshot_type != SNAPSHOT_ANY);
+}
+
+// Reads pages from `c` on until one has matches. Then the scan stands on it. The continuation goes to the other workers
+// of a parallel scan as soon as it is known.
+static bool read_on(IndexScanDesc scan, ScanDirection dir, Continuation *c)
+{
+    Scan *s = state(scan);
+    const Tree &tree = *s->tree;
+    int d = ScanDirectionIsForward(dir);
+    if (!s->run_known[d])
+    {
+        s->run_known[d] = true;
+        s->has_run[d] = one_run(bounds(scan), dir, &s->run_end[d]);
+    }
+    PageReader reader{.tree = tree,
+                      .bounds = bounds(scan),
+                      .dir = dir,
+                      .run_end = s->has_run[d] ? &s->run_end[d] : nullptr,
+                      .want_tuples = scan->xs_want_itup,
+                      .heed_stamps = heeds_stamps(scan)};
+    // Whoever may come back for the row under a snapshot that others can't outrun needs no interlock with VACUUM: the
+    // TID is either still the row's, or the row found there is invisible to the snapshot.
+    bool drop_pin = tree.logged && !scan->xs_want_itup && scan->xs_snapshot != nullptr &&
+                    IsMVCCSnapshot(scan->xs_snapshot);
+
+    PageMatches *m = unused_page(s);
+    for (;;)
+    {
+        CHECK_FOR_INTERRUPTS();
+        int slot;
+        Buffer buf = follow(scan, dir, *c, &slot);
+        if (!BufferIsValid(buf))
+            break;
+        PredicateLockPage(tree.rel, BufferGetBlockNumber(buf), scan->xs_snapshot);
+        pg::check_old_snapshot(scan->xs_snapshot, tree.rel, page_of(buf));
+        read_matches(reader, buf, slot, m);
+        LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+        if (m->first <= m->last)
+        {
+            if (drop_pin)
+                ReleaseBuffer(buf);
+            else
+                m->buf = buf;
+            if (scan->parallel_scan != nullptr)
+                hand_on(scan, m->onward);
+            s->current = m;
+            s->position = d ? m->first : m->last;
+            return true;
+        }
+        ReleaseBuffer(buf);
+        copy_continuation(c, m->onward);
+    }
+    if (scan->parallel_scan != nullptr)
+        finish_parallel_scan(scan);
+    give_up_page(s, m);
+    return false;
+}
+
+// To the next page with matches. False at the end.
+static bool next_page(IndexScanDesc scan, ScanDirection dir)
+{
+    Scan *s = state(scan);
+    // On the stack it would be large; the scan's two pages are in use.
+    Continuation c;
+    PageMatches *m = s->current;
+    if (scan->parallel_scan != nullptr)
+    {
+        leave_page(s);
+        return take_over(scan, &c) && read_on(scan, dir, &c);
+    }
+    if (m == nullptr)
+    {
+        c.kind = Continuation::Kind::start;
+        c.tuple_size = 0;
+    }
+    else if (m->dir == dir)
+        copy_continuation(&c, m->onward);
+    else if (ScanDirectionIsForward(dir))
+    {
+        c.kind = m->right == InvalidBlockNumber ? Continuation::Kind::end : Continuation::Kind::link;
+        c.self = m->block;
+        c.link = m->right;
+        c.tuple_size = 0;
+    }
+    else
+        copy_continuation(&c, m->left);
+    leave_page(s);
+    return read_on(scan, dir, &c);
+}
+
+static bool advance(IndexScanDesc scan, ScanDirection dir)
+{
+    Scan *s = state(scan);
+    PageMatches *m = s->current;
+    if (m == nullptr)
+    {
+        if (impossible(bounds(scan)))
+        {
+            if (scan->parallel_scan != nullptr)
+                finish_parallel_scan(scan);
+            return false;
+        }
+        return next_page(scan, dir);
+    }
+    if (ScanDirectionIsForward(dir))
+        return s->position < m->last ? (s->position++, true) : next_page(scan, dir);
+    return s->position > m->first ? (s->position--, true) : next_page(scan, dir);
+}
+
+bool get_tuple(IndexScanDesc scan, ScanDirection dir)
+{
+    Scan *s = state(scan);
+    scan->xs_recheck = false;
+    if (scan->kill_prior_tuple && s->current != nullptr && settings::kill)
+    {
+        uint64 bit = UINT64CONST(1) << (s->position % 64);
+        s->current->killed += (s->current->dead[s->position / 64] & bit) == 0;
+        s->current->dead[s->position / 64] |= bit;
+    }
+    if (!advance(scan, dir))
+        return false;
+    const Match &match = s->current->match[s->position];
+    scan->xs_heaptid = match.tid;
+    if (scan->xs_want_itup)
+        scan->xs_itup = reinterpret_cast<IndexTuple>(s->current->tuples + match.tuple * MAXIMUM_ALIGNOF);
+    return true;
+}
+
+int64 get_bitmap(IndexScanDesc scan, TIDBitmap *bitmap)
+{
+    Scan *s = state(scan);
+    int64 count = 0;
+    if (impossible(bounds(scan)))
+        return 0;
+    while (next_page(scan, ForwardScanDirection))
+    {
+        PageMatches *m = s->current;
+        ItemPointerData batch[64];
+        int n = 0;
+        for (int i = m->first; i <= m->last; i++)
+        {
+            batch[n++] = m->match[i].tid;
+            if (n == static_cast<int>(lengthof(batch)) || i == m->last)
+            {
+                tbm_add_tuples(bitmap, batch, n, false);
+                n = 0;
+            }
+        }
+        count += m->last - m->first + 1;
+    }
+    return count;
+}
+
+// ---- mark and restore
+
+void mark_position(IndexScanDesc scan)
+{
+    Scan *s = state(scan);
+    if (s->marked != s->current)
+        drop_mark(s);
+    s->marked = s->current;
+    s->marked_position = s->position;
+}
+
+void restore_position(IndexScanDesc scan)
+{
+    Scan *s = state(scan);
+    if (s->current != s->marked)
+    {
+        leave_page(s);
+        s->current = s->marked;
+    }
+    s->position = s->marked_position;
+}
+}  // namespace steady
