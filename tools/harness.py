@@ -59,6 +59,7 @@ class Work:
 
     def __init__(self, name):
         self.user = User()
+        self.running = set()
         self.path = ROOT / "build" / name
         self.temporary = False
         shutil.rmtree(self.path, ignore_errors=True)
@@ -87,12 +88,19 @@ class Work:
         """Run to the end with all output in the file log; returns the exit status (None: out of time)."""
         with open(log, "ab") as output:
             process = self.start(args, stdout=output, stderr=subprocess.STDOUT, **more)
+            self.running.add(process)
             try:
                 return process.wait(timeout)
             except subprocess.TimeoutExpired:
                 return None
             finally:
                 end(process)
+                self.running.discard(process)
+
+    def end_all(self):
+        """End what other threads have running."""
+        for process in list(self.running):
+            end(process)
 
     def copy_sources(self, name):
         """A copy of the sources without anything built, and where it is."""
