@@ -167,3 +167,52 @@ SELECT pg_catalog.count(*) FROM @extschema@.steady_import_opclasses(only_builtin
 --
 -- Looking inside and checking
 --
+-- For the owner of an index and for superusers; the functions check that themselves.
+--
+
+CREATE FUNCTION @extschema@.steady_verify(
+	index regclass, heapallindexed boolean DEFAULT false, stamps boolean DEFAULT true)
+RETURNS void
+AS 'MODULE_PATHNAME', 'steady_verify'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION @extschema@.steady_verify(regclass, boolean, boolean)
+IS 'raise an error if a steady index is damaged or, on request, if a row of the table is missing from it';
+
+CREATE FUNCTION @extschema@.steady_stats(
+	index regclass,
+	OUT codec text, OUT levels integer, OUT blocks bigint,
+	OUT inner_pages bigint, OUT leaf_pages bigint, OUT empty_leaf_pages bigint,
+	OUT deleted_pages bigint, OUT new_pages bigint, OUT damaged_pages bigint,
+	OUT entries bigint, OUT posting_lists bigint, OUT killed bigint,
+	OUT gaps bigint, OUT waste_bytes bigint, OUT free_bytes bigint, OUT leaf_fill double precision)
+RETURNS record
+AS 'MODULE_PATHNAME', 'steady_stats'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION @extschema@.steady_stats(regclass)
+IS 'levels, pages, entries and space of a steady index';
+
+CREATE FUNCTION @extschema@.steady_page_header(
+	index regclass, blkno bigint,
+	OUT fault text, OUT kind text, OUT lsn pg_lsn, OUT lower integer, OUT upper integer,
+	OUT level integer, OUT left_block bigint, OUT right_block bigint, OUT flags text[], OUT safe_xid xid8,
+	OUT low text, OUT high text, OUT entries integer, OUT gaps integer, OUT waste integer, OUT free integer,
+	OUT has_zone boolean, OUT killed integer)
+RETURNS record
+AS 'MODULE_PATHNAME', 'steady_page_header'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION @extschema@.steady_page_header(regclass, bigint)
+IS 'frame of a page of a steady index';
+
+CREATE FUNCTION @extschema@.steady_page_items(
+	index regclass, blkno bigint,
+	OUT slot integer, OUT kind text, OUT "offset" integer, OUT size integer, OUT columns integer, OUT key text,
+	OUT tid tid, OUT tids tid[], OUT child bigint, OUT killed integer)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'steady_page_items'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION @extschema@.steady_page_items(regclass, bigint)
+IS 'fences and entries of a page of a steady index';

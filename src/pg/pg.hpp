@@ -35,6 +35,7 @@ extern "C" {
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "access/xloginsert.h"
+#include "access/xlogrecovery.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am.h"
@@ -57,6 +58,7 @@ extern "C" {
 #include "fmgr.h"
 #include "funcapi.h"
 #include "lib/qunique.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
 #include "nodes/makefuncs.h"
@@ -68,6 +70,9 @@ extern "C" {
 #include "port/pg_bitutils.h"
 #include "port/pg_bswap.h"
 #include "storage/buffile.h"
+#if PG_VERSION_NUM >= 170000
+#include "storage/bulk_write.h"
+#endif
 #include "storage/bufmgr.h"
 #include "storage/bufpage.h"
 #include "storage/condition_variable.h"
@@ -77,6 +82,7 @@ extern "C" {
 #include "storage/lmgr.h"
 #include "storage/lwlock.h"
 #include "storage/predicate.h"
+#include "storage/proc.h"
 #include "storage/procarray.h"
 #include "storage/sharedfileset.h"
 #include "storage/shmem.h"
@@ -94,6 +100,7 @@ extern "C" {
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/pg_lsn.h"
 #include "utils/pg_rusage.h"
 #include "utils/regproc.h"
 #include "utils/rel.h"
@@ -102,6 +109,7 @@ extern "C" {
 #include "utils/sortsupport.h"
 #include "utils/spccache.h"
 #include "utils/syscache.h"
+#include "utils/xid8.h"
 #if PG_VERSION_NUM >= 160000
 #include "utils/relfilenumbermap.h"
 #else
