@@ -40,4 +40,19 @@ concept PageCodec = requires(const KeySchema &schema, const SearchKey &key, Page
 // The codec of every page so far. The tree's code names it Codec and calls nothing outside the concept.
 using Codec = TupleCodec;
 static_assert(PageCodec<Codec>);
+
+// Calls visit(entry, number) for each entry of a leaf; `number` is that of its first TID among the page's entries.
+template <class Visit>
+void each_entry(Page page, Visit visit)
+{
+    int slots = Codec::slots(page), number = 0, behind = 0;
+    for (int slot = Codec::next(page, 0); slot < slots; slot = Codec::next(page, slot + 1))
+    {
+        Entry entry = Codec::at(page, slot);
+        number += slot - behind;  // gaps count
+        visit(entry, number);
+        number += tid_count(entry);
+        behind = slot + 1;
+    }
+}
 }  // namespace steady

@@ -352,12 +352,7 @@ static void insert_downlink(const Tree &tree, Buffer left, Buffer right, Path *p
     // Any key of the page's range leads to its parent; its high key's is the right half's, whose downlink is missing,
     // so that the descent ends at the same parent.
     SearchKey key;
-    key_from_entry(*tree.schema, downlink, pivot_columns(downlink), Tail::before, &key);
-    if (pivot_has_tid(downlink))
-    {
-        key.tail = Tail::at_tid;
-        key.tid = *pivot_tid(downlink);
-    }
+    key_from_pivot(*tree.schema, downlink, &key);
     for (;;)
     {
         int slot;

@@ -120,6 +120,13 @@ int compare_pivot(const KeySchema &schema, const SearchKey &key, Entry pivot)
     return ItemPointerCompare(const_cast<ItemPointer>(&key.tid), pivot_tid(pivot));
 }
 
+void key_from_pivot(const KeySchema &schema, Entry pivot, SearchKey *key)
+{
+    key_from_entry(schema, pivot, pivot_columns(pivot), pivot_has_tid(pivot) ? Tail::at_tid : Tail::before, key);
+    if (pivot_has_tid(pivot))
+        key->tid = *pivot_tid(pivot);
+}
+
 // ---- reading a page
 
 static inline Entry entry_at_offset(Page page, uint16 offset)

@@ -86,6 +86,8 @@ Entry copy_pivot(Entry pivot, BlockNumber child);
 // range.
 int compare_leaf(const KeySchema &, const SearchKey &, Entry);
 int compare_pivot(const KeySchema &, const SearchKey &, Entry pivot);
+// The place where a pivot divides. Values point into the pivot.
+void key_from_pivot(const KeySchema &, Entry pivot, SearchKey *key);
 
 // A sorted set of TIDs of one page to take away: bit i = entry i (each TID counts) in the page's order.
 struct RemovalSet

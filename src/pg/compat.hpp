@@ -301,4 +301,27 @@ inline void count_index_search(IndexScanDesc scan)
     (void) scan;
 #endif
 }
+
+// Parallel workers of VACUUM may start a subtransaction from 17 on.
+constexpr bool kSubtransactionsInParallel = PG_VERSION_NUM >= 170000;
+
+inline void vacuum_delay()
+{
+#if PG_VERSION_NUM >= 180000
+    vacuum_delay_point(false);
+#else
+    vacuum_delay_point();
+#endif
+}
+
+// The table of an index under VACUUM; nullptr where the server doesn't tell.
+inline Relation vacuumed_heap(const IndexVacuumInfo *info)
+{
+#if PG_VERSION_NUM >= 160000
+    return info->heaprel;
+#else
+    (void) info;
+    return nullptr;
+#endif
+}
 }  // namespace steady::pg

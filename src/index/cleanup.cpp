@@ -1,0 +1,234 @@
+// Taking entries off a leaf ahead of VACUUM: killed ones, and old versions of rows.
+//
+// None of this needs a cleanup lock. An index-only scan that stands on the leaf may still ask for a row whose entry
+// goes here; the row's line pointer is not used again before VACUUM has been at every leaf with a cleanup lock.
+#include "index/cleanup.hpp"
+
+#include "index/wal.hpp"
+#include "pg/errors.hpp"
+
+namespace steady
+{
+// What a page made anew must gain. Each time costs an image of the page in the log, so it is not worth a few bytes that
+// the next inserts use up: then a split is cheaper.
+constexpr Size kWorthwhile = BLCKSZ / 24;
+// What bottom-up deletion asks of the heap: the heap looks at few blocks, and stops when so many bytes are free.
+constexpr Size kBottomUpTarget = BLCKSZ / 16;
+
+// The question to the heap: which rows of these entries of one leaf can no snapshot see any more?
+class Question
+{
+  public:
+    // `number` is the TID's among the page's entries. `promising`: the heap should rather look at this one's block.
+    // `freed`: the bytes that its removal frees.
+    void add(const ItemPointerData &tid, int number, bool promising = false, int freed = 0)
+    {
+        tid_[n_] = {tid, static_cast<int16>(n_)};
+        // The position, which the heap names in its errors, counts from 1.
+        status_[n_] = {static_cast<OffsetNumber>(number + 1), false, promising, static_cast<int16>(freed)};
+        n_++;
+    }
+    int count() const
+    {
+        return n_;
+    }
+    bool &promising(int i)
+    {
+        return status_[i].promising;
+    }
+    // Puts the numbers of entries that can go into `dead`. Returns the newest xid that removed one of their rows.
+    // `target`: bytes to free, then stop (bottom-up); 0: look at all.
+    TransactionId ask(const Tree &tree, BlockNumber leaf, Size target, RemovalSet *dead)
+    {
+        TM_IndexDeleteOp op;
+        op.irel = tree.rel;
+        op.iblknum = leaf;
+        op.bottomup = target > 0;
+        op.bottomupfreespace = target;
+        op.ndeltids = n_;
+        op.deltids = tid_;
+        op.status = status_;
+        TransactionId horizon = table_index_delete_tuples(tree.heap, &op);
+        for (int i = 0; i < op.ndeltids; i++)
+        {
+            const TM_IndexStatus &status = status_[op.deltids[i].id];
+            if (status.knowndeletable)
+                dead->add(status.idxoffnum - 1);
+        }
+        return horizon;
+    }
+
+  private:
+    int n_ = 0;
+    TM_IndexDelete tid_[kMaxEntries];
+    TM_IndexStatus status_[kMaxEntries];
+};
+
+static bool worth_making_anew(Page page, Size size)
+{
+    return Codec::fits_compacted(page, std::max(size, kWorthwhile));
+}
+
+static void make_anew(Page page, Size size, Patch &patch)
+{
+    // Gaps take up to a third of what is free: not where the entry needs it.
+    Codec::compact(page, Codec::fits_compacted(page, 2 * size), patch);
+}
+
+// Removes `dead` in one record; the page is made anew in the same one if `size` bytes (0: none are needed) would not
+// fit otherwise.
+static void remove_dead(const Tree &tree, Buffer leaf, const RemovalSet &dead, TransactionId horizon, Size size)
+{
+    Page page = page_of(leaf);
+    log_conflict(tree.rel, tree.heap, BufferGetBlockNumber(leaf), horizon);
+    Change change(tree.rel);
+    change.begin();
+    Patch &patch = change.touch(leaf);
+    Codec::remove(page, dead, patch);
+    if (size > 0 && !Codec::fits(page, size) && worth_making_anew(page, size))
+        make_anew(page, size, patch);
+    change.commit();
+}
+
+// The killed entries, and those whose rows lie in the same heap blocks: the heap looks at these blocks anyway.
+static void gather_killed(Page page, const Zone *zone, Question *question)
+{
+    BlockNumber block[kMaxEntries];
+    int n = 0;
+    each_entry(page, [&](Entry e, int number) {
+        for (int i = 0; i < tid_count(e); i++)
+            if (zone_code(zone, number + i) == kDeadToAll)
+                block[n++] = ItemPointerGetBlockNumberNoCheck(&tids(e)[i]);
+    });
+    std::sort(block, block + n);
+    each_entry(page, [&](Entry e, int number) {
+        for (int i = 0; i < tid_count(e); i++)
+            if (std::binary_search(block, block + n, ItemPointerGetBlockNumberNoCheck(&tids(e)[i])))
+                question->add(tids(e)[i], number + i);
+    });
+}
+
+static int remove_killed(const Tree &tree, Buffer leaf, Size size)
+{
+    Page page = page_of(leaf);
+    const Zone *zone = zone_of(page, Codec::entries(page));
+    if (zone == nullptr || zone->dead == 0)
+        return 0;
+    Question question;
+    gather_killed(page, zone, &question);
+    if (question.count() == 0)
+        return 0;
+    RemovalSet dead;
+    TransactionId horizon = question.ask(tree, BufferGetBlockNumber(leaf), 0, &dead);
+    if (dead.count > 0)
+        remove_dead(tree, leaf, dead, horizon, size);
+    return dead.count;
+}
+
+// All entries; promising are those with an equal neighbour, most likely versions of one row. True if there are any.
+static bool gather_versions(const KeySchema &schema, Page page, Question *question)
+{
+    bool any = false;
+    Entry left = nullptr;
+    int left_at = 0;  // its first TID in the question
+
+    // A posting list was made of rows that lived side by side. It gets one vote at the most, for the heap block at that
+    // end of the list where half of its rows are.
+    auto promise = [&](Entry e, int at) {
+        int n = tid_count(e);
+        ItemPointer list = tids(e);
+        auto block = [&](int i) { return ItemPointerGetBlockNumberNoCheck(&list[i]); };
+        if (n == 1 || block(0) == block(n / 2))
+            question->promising(at) = true;
+        else if (block(n / 2) == block(n - 1))
+            question->promising(at + n - 1) = true;
+    };
+
+    each_entry(page, [&](Entry e, int number) {
+        int at = question->count();
+        int freed = is_posting(e) ? sizeof(ItemPointerData) : entry_size(e) + sizeof(uint16);
+        for (int i = 0; i < tid_count(e); i++)
+            question->add(tids(e)[i], number + i, false, freed);
+        if (left != nullptr && equal_columns(schema, left, e, schema.nkeys) == schema.nkeys)
+        {
+            promise(left, left_at);
+            promise(e, at);
+            any = true;
+        }
+        left = e;
+        left_at = at;
+    });
+    return any;
+}
+
+static void remove_versions(const Tree &tree, Buffer leaf, Size size, bool unchanged)
+{
+    Question question;
+    bool promising = gather_versions(*tree.schema, page_of(leaf), &question);
+    // An update that left the key alone may have its old versions anywhere in the heap: let it judge.
+    if (question.count() == 0 || (!promising && !unchanged))
+        return;
+    RemovalSet dead;
+    TransactionId horizon = question.ask(tree, BufferGetBlockNumber(leaf),
+                                         std::max(kBottomUpTarget, size + sizeof(uint16)), &dead);
+    if (dead.count > 0)
+        remove_dead(tree, leaf, dead, horizon, size);
+}
+
+static void deduplicate(const Tree &tree, Buffer leaf, Size size)
+{
+    PGAlignedBlock made;
+    if (!Codec::deduplicate(*tree.schema, page_of(leaf), made.data) ||
+        !Codec::fits(made.data, std::max(size, kWorthwhile)))
+        return;
+    Change change(tree.rel);
+    change.begin();
+    Codec::adopt(page_of(leaf), made.data, change.touch(leaf));
+    change.commit();
+}
+
+static void check_leaf(const Tree &tree, Buffer leaf)
+{
+    // Nothing may raise an error once a change has begun.
+    if (const char *fault = Codec::fault(*tree.schema, page_of(leaf)))
+        report_corruption(tree.rel, BufferGetBlockNumber(leaf), fault);
+}
+
+bool make_room(const Tree &tree, Buffer leaf, Size size, bool unchanged, bool unique)
+{
+    Page page = page_of(leaf);
+    check_leaf(tree, leaf);
+
+    bool killed = remove_killed(tree, leaf, size) > 0;
+    if (Codec::fits(page, size))
+        return true;
+    if (worth_making_anew(page, size))
+    {
+        Change change(tree.rel);
+        change.begin();
+        make_anew(page, size, change.touch(leaf));
+        change.commit();
+        if (Codec::fits(page, size))
+            return true;
+    }
+    if (unchanged || unique)
+    {
+        remove_versions(tree, leaf, size, unchanged);
+        if (Codec::fits(page, size))
+            return true;
+    }
+    // Equal keys of a unique index are versions of a row, most of them soon gone.
+    if (tree.deduplicate && (!unique || unchanged || killed))
+        deduplicate(tree, leaf, size);
+    return Codec::fits(page, size);
+}
+
+int remove_killed(const Tree &tree, Buffer leaf)
+{
+    Assert(!RecoveryInProgress());
+    if (tree.heap == nullptr)
+        return 0;
+    check_leaf(tree, leaf);
+    return remove_killed(tree, leaf, 0);
+}
+}  // namespace steady
