@@ -170,12 +170,14 @@ class Server:
 
 
 class Cluster:
-    """A throw-away cluster: `with Cluster(server, folder, settings) as cluster`. Its socket is its only address."""
+    """A throw-away cluster: `with Cluster(server, folder, settings) as cluster`. Its socket is its only address.
 
-    def __init__(self, server, folder, settings=()):
+    At the end it is shut down cleanly, or at once if nobody cares for what that would bring to light."""
+
+    def __init__(self, server, folder, settings=(), clean=True):
         self.server, self.work = server, server.work
         self.data, self.log = folder / "data", folder / "server.log"
-        self.settings = settings
+        self.settings, self.clean = settings, clean
         self.process = None
         folder.mkdir()
         self.work.user.own(folder)
@@ -218,9 +220,9 @@ class Cluster:
 
     def down(self):
         if self.process:
-            # Fast shutdown; the postmaster alone, which ends its children itself.
+            # Fast, immediate, none; told to the postmaster alone, which ends its children itself.
             for signum, patience in ((signal.SIGINT, 60), (signal.SIGQUIT, 20), (signal.SIGKILL, 10)):
-                if self.process.poll() is None:
+                if self.process.poll() is None and (self.clean or signum != signal.SIGINT):
                     self.process.send_signal(signum)
                     try:
                         self.process.wait(patience)
