@@ -1,0 +1,200 @@
+#include "index/build.hpp"
+
+#include "index/insert.hpp"
+#include "index/load.hpp"
+#include "index/options.hpp"
+
+namespace steady
+{
+namespace
+{
+struct Scan
+{
+    Relation heap, index;
+    Sort *sort;
+    double entries;
+};
+
+void put_row(Relation index, ItemPointer tid, Datum *values, bool *nulls, bool alive, void *state)
+{
+    auto *scan = static_cast<Scan *>(state);
+    Entry entry = index_form_tuple(RelationGetDescr(index), values, nulls);
+    entry->t_tid = *tid;
+    check_entry_size(index, scan->heap, entry);
+    put_entry(scan->sort, entry, alive);
+    pfree(entry);
+    scan->entries++;
+}
+
+// Sees each entry in order and raises if a live row has the key of another one. Rows that are dead, but not yet to
+// everyone, have entries too and may lie between the two.
+class UniqueCheck
+{
+  public:
+    UniqueCheck(Relation heap, Relation index, const KeySchema &schema, bool identical, bool nulls_equal)
+        : heap_(heap), index_(index), schema_(schema), identical_(identical), nulls_equal_(nulls_equal),
+          last_(static_cast<Entry>(palloc(BLCKSZ)))
+    {
+    }
+    void see(Entry entry)
+    {
+        if (IndexTupleHasNulls(entry) && !nulls_equal_ && has_null_key(entry))
+            return;
+        if (any_ && equal(last_, entry))
+            report(entry);
+        memcpy(last_, entry, IndexTupleSize(entry));
+        any_ = true;
+    }
+
+  private:
+    bool has_null_key(Entry entry) const
+    {
+        bool null = false;
+        for (int i = 0; i < schema_.nkeys && !null; i++)
+            index_getattr(entry, i + 1, schema_.desc, &null);
+        return null;
+    }
+    // Looking at the bytes spares costly comparators.
+    bool equal(Entry a, Entry b) const
+    {
+        if (!identical_)
+            return equal_columns(schema_, a, b, schema_.nkeys) == schema_.nkeys;
+        for (int i = 0; i < schema_.nkeys; i++)
+        {
+            bool a_null, b_null;
+            Datum a_value = index_getattr(a, i + 1, schema_.desc, &a_null);
+            Datum b_value = index_getattr(b, i + 1, schema_.desc, &b_null);
+            auto *column = TupleDescAttr(schema_.desc, i);
+            if (a_null != b_null || (!a_null && !datum_image_eq(a_value, b_value, column->attbyval, column->attlen)))
+                return false;
+        }
+        return true;
+    }
+    void report(Entry entry) const
+    {
+        Datum values[INDEX_MAX_KEYS];
+        bool nulls[INDEX_MAX_KEYS];
+        index_deform_tuple(entry, schema_.desc, values, nulls);
+        char *key = BuildIndexValueDescription(index_, values, nulls);
+        ereport(ERROR, (errcode(ERRCODE_UNIQUE_VIOLATION),
+                        errmsg("could not create unique index \"%s\"", RelationGetRelationName(index_)),
+                        key ? errdetail("Key %s is duplicated.", key) : errdetail("Duplicate keys exist."),
+                        errtableconstraint(heap_, RelationGetRelationName(index_))));
+    }
+
+    Relation heap_, index_;
+    const KeySchema &schema_;
+    bool identical_, nulls_equal_, any_ = false;
+    Entry last_;
+};
+
+// Loads the sorted entries, of which there are about `total`.
+void load(Relation heap, Relation index, const IndexInfo *info, const KeySchema &schema, Sort *sort, double total)
+{
+    constexpr int params[] = {PROGRESS_CREATEIDX_TUPLES_TOTAL, PROGRESS_SCAN_BLOCKS_TOTAL, PROGRESS_SCAN_BLOCKS_DONE};
+    const int64 values[] = {static_cast<int64>(total), 0, 0};
+    pgstat_progress_update_multi_param(lengthof(params), params, values);
+    report_phase(BuildPhase::load);
+
+    bool identical = equal_is_identical(index);
+    UniqueCheck unique(heap, index, schema, identical, info->ii_NullsNotDistinct);
+    Loader loader;
+    loader.begin(index, schema, identical, identical && !info->ii_Unique && deduplicate_items(index));
+
+    constexpr int64 kReportEvery = 1024;
+    int64 done = 0;
+    Entry entry;
+    bool alive;
+    while (next_entry(sort, &entry, &alive))
+    {
+        if (info->ii_Unique && alive)
+            unique.see(entry);
+        loader.add(entry);
+        if (++done % kReportEvery == 0)
+        {
+            CHECK_FOR_INTERRUPTS();
+            pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, done);
+        }
+    }
+    pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, done);
+    loader.finish();
+}
+}  // namespace
+
+void report_phase(BuildPhase phase)
+{
+    pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, static_cast<int64>(phase));
+}
+
+char *build_phase_name(int64 phase)
+{
+    auto name = [phase]() -> const char * {
+        switch (static_cast<BuildPhase>(phase))
+        {
+            case BuildPhase::initialize:
+                return "initializing";
+            case BuildPhase::scan:
+                return "scanning table";
+            case BuildPhase::sort:
+                return "sorting tuples";
+            case BuildPhase::load:
+                return "loading tuples in tree";
+        }
+        return nullptr;
+    };
+    return const_cast<char *>(name());  // the server only reads it
+}
+
+ScanCounts scan_table(Relation heap, Relation index, IndexInfo *info, Sort *sort, TableScanDesc scan, bool progress)
+{
+    Scan state = {heap, index, sort, 0};
+    double rows = table_index_build_scan(heap, index, info, true, progress, put_row, &state, scan);
+    return {rows, state.entries};
+}
+
+IndexBuildResult *build(Relation heap, Relation index, IndexInfo *info)
+{
+    if (RelationGetNumberOfBlocks(index) != 0)
+        elog(ERROR, "index \"%s\" already contains data", RelationGetRelationName(index));
+
+    auto *result = static_cast<IndexBuildResult *>(palloc(sizeof(IndexBuildResult)));
+    MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "steady build", ALLOCSET_DEFAULT_SIZES);
+    MemoryContext old = MemoryContextSwitchTo(context);
+    const KeySchema &schema = *make_schema(index, context);
+
+    int workers = pg::build_workers(heap, index, info);
+    report_phase(BuildPhase::scan);
+    ScanCounts counts;
+    ParallelBuild *parallel = workers > 0 ? scan_in_parallel(heap, index, info, schema, workers, &counts) : nullptr;
+    Sort *sort;
+    if (parallel != nullptr)
+        sort = parallel_sort(parallel, schema);
+    else
+    {
+        sort = begin_sort(schema, index, maintenance_work_mem * Size{1024});
+        counts = scan_table(heap, index, info, sort, nullptr, true);
+        report_phase(BuildPhase::sort);
+        perform_sort(sort);
+    }
+    load(heap, index, info, schema, sort, counts.entries);
+    end_sort(sort);
+    if (parallel != nullptr)
+        end_parallel(parallel);
+
+    MemoryContextSwitchTo(old);
+    MemoryContextDelete(context);
+    result->heap_tuples = counts.rows;
+    result->index_tuples = counts.entries;
+    return result;
+}
+
+void build_empty(Relation index)
+{
+    pg::BulkWriter out;
+    out.start(index, INIT_FORKNUM);
+    Page page = out.page();
+    init_meta(page, InvalidBlockNumber, 0, equal_is_identical(index));
+    out.write(kMetaBlock, page);
+    out.finish();
+}
+}  // namespace steady

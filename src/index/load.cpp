@@ -1,0 +1,167 @@
+#include "index/load.hpp"
+
+#include "index/options.hpp"
+
+namespace steady
+{
+// Per cent of an inner page that are filled: much as btree has it, for entries that come later.
+constexpr int kInnerFill = 70;
+
+void init_meta(Page page, BlockNumber root, int level, bool equal_is_identical)
+{
+    init_page(page, PageKind::meta, 0);
+    *meta(page) = {kMagic, kFormat, root, static_cast<uint16>(level), Codec::kKind, equal_is_identical};
+    header(page)->pd_lower = kContents + sizeof(MetaData);
+}
+
+void Loader::begin(Relation index, const KeySchema &schema, bool equal_is_identical, bool share)
+{
+    index_ = index;
+    schema_ = &schema;
+    identical_ = equal_is_identical;
+    share_ = share;
+    context_ = CurrentMemoryContext;
+    scratch_ = AllocSetContextCreate(context_, "steady load", ALLOCSET_DEFAULT_SIZES);
+    next_block_ = kMetaBlock + 1;
+    levels_ = 0;
+    free_wanted_ = BLCKSZ * (100 - fillfactor(index)) / 100;
+    waiting_ = static_cast<char *>(palloc(BLCKSZ));
+    tids_ = static_cast<ItemPointerData *>(palloc(kMaxPosting));
+    count_ = 0;
+    out_.start(index, MAIN_FORKNUM);
+}
+
+void Loader::start_page(int level, BlockNumber left)
+{
+    Level &l = level_[level];
+    l.page = out_.page();
+    l.block = next_block_++;
+    l.entries = 0;
+    init_page(l.page, Codec::kKind, level);
+    tail(l.page)->left = left;
+}
+
+void Loader::start_level(int level)
+{
+    if (level >= kMaxLevels)
+        elog(ERROR, "index \"%s\" grows too high", RelationGetRelationName(index_));
+    start_page(level, InvalidBlockNumber);
+    level_[level].first = level_[level].block;
+    level_[level].waiting = nullptr;
+    levels_ = level + 1;
+}
+
+// Ends the page of a level in front of `first_right`, and starts the next.
+void Loader::turn_page(int level, Entry first_right)
+{
+    Level &l = level_[level];
+    Entry last = Codec::at(l.page, Codec::slots(l.page) - 1);
+    Entry separator = make_separator(*schema_, last, first_right, level == 0);
+    Page page = l.page;
+    BlockNumber block = l.block;
+    PageFiller(page).high(separator);
+    tail(page)->right = next_block_;
+    start_page(level, block);
+    PageFiller(l.page).low(separator);
+    out_.write(block, page);
+    add_downlink(level + 1, copy_pivot(separator, l.block));
+}
+
+// Puts an entry on the current page of its level, or on the next one if there would be no room for the high key in
+// front of `next` (nullptr: the entry is the level's last).
+void Loader::place(int level, Entry entry, Entry next)
+{
+    Level &l = level_[level];
+    bool leaf = level == 0;
+    int entries = leaf ? tid_count(entry) : 1;
+    Size high = 0;
+    if (next != nullptr)
+        high = leaf ? key_size(next) + MAXALIGN(sizeof(ItemPointerData)) : entry_size(next);
+    int slots = Codec::slots(l.page);
+    auto room = [&] {
+        int below = MAXALIGN(kContents + (slots + 1) * sizeof(uint16)) + MAXALIGN(zone_size(l.entries + entries));
+        return header(l.page)->pd_upper - below >= static_cast<int>(entry_size(entry) + high);
+    };
+    int wanted = leaf ? free_wanted_ : BLCKSZ * (100 - kInnerFill) / 100;
+    // A page of less than two entries (children) would be of no use, however small the fillfactor.
+    if ((slots >= 2 && hole(l.page) < wanted) || (slots >= (leaf ? 1 : 2) && !room()))
+        turn_page(level, entry);
+
+    if (!leaf && Codec::slots(l.page) == 0)
+        entry = make_minus_infinity(child_of(entry));
+    PageFiller(l.page).add(entry);
+    l.entries += entries;
+}
+
+void Loader::add_downlink(int level, Entry pivot)
+{
+    if (level == levels_)
+    {
+        start_level(level);
+        level_[level].waiting = make_minus_infinity(level_[level - 1].first);
+    }
+    Level &l = level_[level];
+    Entry waiting = l.waiting;
+    MemoryContext old = MemoryContextSwitchTo(context_);
+    l.waiting = CopyIndexTuple(pivot);
+    MemoryContextSwitchTo(old);
+    place(level, waiting, l.waiting);
+    pfree(waiting);
+}
+
+// Does `entry` go into the posting list of the one before it? Bytes are compared: a value that is equal but stored
+// otherwise (compressed) has its own entry.
+bool Loader::shares(Entry entry) const
+{
+    auto waiting = reinterpret_cast<Entry>(waiting_);
+    Size size = IndexTupleSize(entry);
+    return share_ && entry->t_info == waiting->t_info &&
+           MAXALIGN(size) + MAXALIGN((count_ + 1) * sizeof(ItemPointerData)) <= kMaxPosting &&
+           memcmp(waiting + 1, entry + 1, size - sizeof(IndexTupleData)) == 0;
+}
+
+void Loader::place_waiting(Entry next)
+{
+    auto entry = reinterpret_cast<Entry>(waiting_);
+    MemoryContext old = MemoryContextSwitchTo(scratch_);
+    if (count_ > 1)
+        entry = make_posting(entry, tids_, count_);
+    place(0, entry, next);
+    MemoryContextSwitchTo(old);
+    MemoryContextReset(scratch_);
+}
+
+void Loader::add(Entry entry)
+{
+    if (count_ > 0 && shares(entry))
+    {
+        tids_[count_++] = entry->t_tid;
+        return;
+    }
+    if (count_ > 0)
+        place_waiting(entry);
+    else
+        start_level(0);
+    memcpy(waiting_, entry, IndexTupleSize(entry));
+    tids_[0] = entry->t_tid;
+    count_ = 1;
+}
+
+void Loader::finish()
+{
+    if (count_ > 0)
+        place_waiting(nullptr);
+    for (int level = 0; level < levels_; level++)
+    {
+        Level &l = level_[level];
+        if (level > 0)
+            place(level, l.waiting, nullptr);  // may start another level
+        out_.write(l.block, l.page);
+    }
+    Page page = out_.page();
+    init_meta(page, levels_ > 0 ? level_[levels_ - 1].block : InvalidBlockNumber, std::max(levels_ - 1, 0), identical_);
+    out_.write(kMetaBlock, page);
+    out_.finish();
+    MemoryContextDelete(scratch_);
+}
+}  // namespace steady

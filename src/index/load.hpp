@@ -1,0 +1,55 @@
+// Making a whole tree from entries that come in order: leaves from left to right, each inner page beside them as its
+// children appear, the meta page last. Pages go to the file past the shared buffers and are never looked at again.
+#pragma once
+
+#include "index/codec.hpp"
+
+namespace steady
+{
+// The meta page of an index whose root is `root` (InvalidBlockNumber: it has no entry).
+void init_meta(Page page, BlockNumber root, int level, bool equal_is_identical);
+
+class Loader
+{
+  public:
+    // `share`: equal keys may share a posting list. Memory comes from the current context and stays with it.
+    void begin(Relation index, const KeySchema &schema, bool equal_is_identical, bool share);
+    // The next plain entry. It is copied.
+    void add(Entry entry);
+    void finish();
+
+  private:
+    // The page of a level that is being filled.
+    struct Level
+    {
+        Page page;
+        BlockNumber block, first;  // its address, and that of the leftmost page
+        int entries;               // TIDs of a leaf, downlinks of an inner page
+        Entry waiting;             // an inner page's next downlink: it is placed when the one behind it is known
+    };
+
+    void start_level(int level);
+    void start_page(int level, BlockNumber left);
+    void turn_page(int level, Entry first_right);
+    void place(int level, Entry entry, Entry next);
+    void add_downlink(int level, Entry pivot);
+    void place_waiting(Entry next);
+    bool shares(Entry entry) const;
+
+    Relation index_;
+    const KeySchema *schema_;
+    bool identical_, share_;
+    pg::BulkWriter out_;
+    MemoryContext context_, scratch_;
+    BlockNumber next_block_;
+    int levels_;
+    Level level_[kMaxLevels];
+    int free_wanted_;  // bytes that a finished leaf leaves free
+
+    // The entry that was added last, and the TIDs that it will share.
+    char *waiting_;
+    ItemPointerData *tids_;
+    int count_;
+};
+static_assert(std::is_trivially_destructible_v<Loader>);
+}  // namespace steady
