@@ -449,6 +449,21 @@ char *key_text(const KeySchema &schema, Entry entry, int columns)
     appendStringInfoChar(&text, ')');
     return text.data;
 }
+
+char *entry_text(const KeySchema &schema, Entry e)
+{
+    return psprintf("%s at %s", key_text(schema, e, schema.nkeys), tid_text(tids(e)[0]));
+}
+
+char *tid_text(const ItemPointerData &tid)
+{
+    return psprintf("(%u,%u)", ItemPointerGetBlockNumberNoCheck(&tid), ItemPointerGetOffsetNumberNoCheck(&tid));
+}
+
+const char *block_text(BlockNumber block)
+{
+    return block == InvalidBlockNumber ? "none" : psprintf("%u", block);
+}
 }  // namespace steady
 
 extern "C" {

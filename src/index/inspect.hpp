@@ -17,4 +17,9 @@ void copy_page(Relation rel, BlockNumber block, BufferAccessStrategy strategy, P
 
 // The first `columns` columns of an entry or pivot, as text: "(1, abc)". palloc'd.
 char *key_text(const KeySchema &schema, Entry entry, int columns);
+// A leaf entry's key columns and first TID.
+char *entry_text(const KeySchema &schema, Entry entry);
+char *tid_text(const ItemPointerData &tid);
+// "none" for what leads nowhere.
+const char *block_text(BlockNumber block);
 }  // namespace steady

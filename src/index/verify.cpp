@@ -50,6 +50,7 @@ class Verifier
     [[nodiscard]] bool open_parent(BlockNumber block, int level);
     [[nodiscard]] bool next_downlink();
     [[nodiscard]] bool check_pivots();
+    [[nodiscard]] bool check_entries();
     [[nodiscard]] bool check_leaf();
     [[nodiscard]] bool check_found(Entry entry, ItemPointer tid, int slot);
     [[nodiscard]] bool check_zone();
@@ -149,16 +150,6 @@ bool has_null(const KeySchema &schema, Entry e)
     for (int i = 0; i < schema.nkeys && !null; i++)
         index_getattr(e, i + 1, schema.desc, &null);
     return null;
-}
-
-const char *block_text(BlockNumber block)
-{
-    return block == InvalidBlockNumber ? "none" : psprintf("%u", block);
-}
-
-const char *tid_text(const ItemPointerData &tid)
-{
-    return psprintf("(%u,%u)", ItemPointerGetBlockNumberNoCheck(&tid), ItemPointerGetOffsetNumberNoCheck(&tid));
 }
 
 Verifier::Verifier(Relation rel, Relation heap, Snapshot snapshot, bool heapallindexed, bool stamps)
@@ -409,51 +400,56 @@ bool Verifier::check_pivots()
     return true;
 }
 
-// The order of a leaf's entries, that they lie within its bounds and are found from the root. Collects their TIDs.
-bool Verifier::check_leaf()
+// The order of a leaf's entries, and that they lie within its bounds.
+bool Verifier::check_entries()
 {
     Page page = page_.page;
-    const Zone *zone = zone_of(page, Codec::entries(page));
     Entry before = nullptr, high = Codec::high(page), low = left_ ? Codec::high(left_.page) : nullptr;
-    references_ = 0;
     for (int slot = Codec::next(page, 0); slot < Codec::slots(page); slot = Codec::next(page, slot + 1))
     {
         Entry e = Codec::at(page, slot);
         if (is_posting(e) && !meta_.equal_is_identical)
             return fault(page_.block, "slot %d: posting list in an index that should have none", slot);
-
         SearchKey key;
         place_of(schema_, e, &tids(e)[0], &key);
         if (before == nullptr && low != nullptr && compare_pivot(schema_, key, low) < 0)
-            return fault(page_.block, "slot %d: entry %s %s lies below the low fence", slot,
-                         key_text(schema_, e, schema_.nkeys), tid_text(tids(e)[0]));
-        if (before != nullptr)
-        {
-            int order = compare_columns(schema_, key, before, schema_.nkeys);
-            if (order < 0 || (order == 0 && ItemPointerCompare(last_tid(before), &tids(e)[0]) >= 0))
-                return fault(page_.block, "slot %d: entry %s %s is not above %s %s", slot,
-                             key_text(schema_, e, schema_.nkeys), tid_text(tids(e)[0]),
-                             key_text(schema_, before, schema_.nkeys), tid_text(*last_tid(before)));
-        }
+            return fault(page_.block, "slot %d: entry %s is below the low fence %s", slot, entry_text(schema_, e),
+                         key_text(schema_, low, pivot_columns(low)));
+        int order = before != nullptr ? compare_columns(schema_, key, before, schema_.nkeys) : 1;
+        if (order < 0 || (order == 0 && ItemPointerCompare(last_tid(before), &tids(e)[0]) >= 0))
+            return fault(page_.block, "slot %d: entry %s is not above the entry before, %s", slot,
+                         entry_text(schema_, e), entry_text(schema_, before));
+        before = e;
+    }
+    if (before == nullptr || high == nullptr)
+        return true;
+    SearchKey key;
+    place_of(schema_, before, last_tid(before), &key);
+    return compare_pivot(schema_, key, high) < 0
+               ? true
+               : fault(page_.block, "last entry %s is not below the high key %s", entry_text(schema_, before),
+                       key_text(schema_, high, pivot_columns(high)));
+}
+
+// Entries are found from the root, and are unique where they should be. Collects their TIDs for check_references().
+bool Verifier::check_leaf()
+{
+    if (!check_entries())
+        return false;
+    Page page = page_.page;
+    const Zone *zone = zone_of(page, Codec::entries(page));
+    references_ = 0;
+    for (int slot = Codec::next(page, 0); slot < Codec::slots(page); slot = Codec::next(page, slot + 1))
+    {
+        Entry e = Codec::at(page, slot);
         if (!check_found(e, &tids(e)[0], slot) || (is_posting(e) && !check_found(e, last_tid(e), slot)))
             return false;
         if (unique_ && !check_unique(e, slot))
             return false;
-
         int number = Codec::entry_number(page, slot);
         for (int i = 0; i < tid_count(e) && references_ < kMaxEntries; i++)
             reference_[references_++] = {tids(e)[i], static_cast<uint16>(slot),
                                          zone != nullptr ? zone_code(zone, number + i) : kAlive};
-        before = e;
-    }
-    if (before != nullptr && high != nullptr)
-    {
-        SearchKey key;
-        place_of(schema_, before, last_tid(before), &key);
-        if (compare_pivot(schema_, key, high) >= 0)
-            return fault(page_.block, "high key %s is not above the page's last entry %s %s",
-                         key_text(schema_, high, pivot_columns(high)), key_text(schema_, before, schema_.nkeys),
-                         tid_text(*last_tid(before)));
     }
     return true;
 }
@@ -475,8 +471,8 @@ bool Verifier::check_found(Entry entry, ItemPointer tid, int slot)
         unlock_release(buf);
     }
     return found ? true
-                 : fault(page_.block, "slot %d: a search for entry %s %s ends on block %s without finding it", slot,
-                         key_text(schema_, entry, schema_.nkeys), tid_text(*tid), block_text(block));
+                 : fault(page_.block, "slot %d: a search for entry %s ends on block %s without finding it", slot,
+                         entry_text(schema_, entry), block_text(block));
 }
 
 // The zone's own structure; check_references() has a look at what it says.
