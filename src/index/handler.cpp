@@ -143,7 +143,7 @@ IndexAmRoutine *make_routine()
 
     am->ambuild = build_checked;
     am->ambuildempty = build_empty;
-    am->ambuildphasename = [](int64 phase) { return const_cast<char *>(build_phase_name(phase)); };
+    am->ambuildphasename = build_phase_name;
     am->aminsert = insert_cached;
     am->ambulkdelete = bulk_delete;
     am->amvacuumcleanup = vacuum_cleanup;
