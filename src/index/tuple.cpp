@@ -144,6 +144,14 @@ Entry TupleCodec::at(Page page, int slot)
     return entry_at_offset(page, slot_array(page)[slot] & kOffset);
 }
 
+int TupleCodec::vacant(Page page)
+{
+    int n = raw_slots(page), filled = n;
+    while (filled > 0 && entry_at_offset(page, slot_array(page)[filled - 1] & kOffset)->t_info == 0)
+        filled--;
+    return n - filled;
+}
+
 int TupleCodec::next(Page page, int slot)
 {
     int n = slots(page);
@@ -330,9 +338,13 @@ const char *TupleCodec::fault(const KeySchema &schema, Page page)
             return f;
         used += entry_size(e);
     }
-    int n = slots(page);
     if ((header(page)->pd_lower - kContents) % sizeof(uint16) != 0)
         return "slots end in the middle of one";
+    for (int i = 0; i < raw_slots(page); i++)
+        if ((slot_array(page)[i] & kOffset) > kTailAt - sizeof(IndexTupleData) ||
+            (slot_array(page)[i] & kOffset) < header(page)->pd_upper)
+            return "slot points outside the entries";
+    int n = slots(page);
     for (int i = 0; i < n; i++)
     {
         uint16 offset = slot_array(page)[i] & kOffset;
@@ -353,6 +365,14 @@ const char *TupleCodec::fault(const KeySchema &schema, Page page)
     }
     if (n > 0 && live(page) == 0)
         return "page has gaps but no entry";
+    for (int i = n; i < raw_slots(page); i++)
+    {
+        // Vacant ones follow the last entry downwards, to the edge of the hole.
+        uint16 above = i == 0 ? 0 : slot_array(page)[i - 1], offset = slot_array(page)[i];
+        if (offset < header(page)->pd_upper || offset >= above)
+            return "reserved slots are damaged";
+        used += above - offset;
+    }
     if (used + tail(page)->waste != static_cast<Size>(kTailAt - header(page)->pd_upper))
         return "entries and waste do not add up to the used space";
     return nullptr;
@@ -376,18 +396,27 @@ static int entries_bound(Size size)
     return size > sizeof(IndexTupleData) * 4 ? size / sizeof(ItemPointerData) : 1;
 }
 
+// pd_upper as it is without vacant entries: they are the lowest.
+static int settled_upper(Page page)
+{
+    int n;
+    if (!has_flag(page, kAppending) || (n = TupleCodec::slots(page)) == 0)
+        return header(page)->pd_upper;
+    return TupleCodec::slot_array(page)[n - 1] & TupleCodec::kOffset;
+}
+
 bool TupleCodec::fits(Page page, Size size)
 {
     return slots_end(slots(page) + 1) + zone_need(entries(page) + entries_bound(size)) +
                static_cast<int>(MAXALIGN(size)) <=
-           header(page)->pd_upper;
+           settled_upper(page);
 }
 
 bool TupleCodec::fits_compacted(Page page, Size size)
 {
     return slots_end(live(page) + 1) + zone_need(entries(page) + entries_bound(size)) +
                static_cast<int>(MAXALIGN(size)) <=
-           header(page)->pd_upper + tail(page)->waste;
+           settled_upper(page) + tail(page)->waste;
 }
 
 // Puts an entry's bytes below the others. Returns its offset.
@@ -418,6 +447,55 @@ static void set_flag(Page page, PageFlag flag, Patch &patch)
 static void note_slots(int from, int to, Patch &patch)
 {
     patch.note(kContents + from * static_cast<int>(sizeof(uint16)), (to - from) * static_cast<int>(sizeof(uint16)));
+}
+
+// Gives vacant slots back to the hole. The zone must be lifted.
+static void settle(Page page, Patch &patch)
+{
+    if (!has_flag(page, kAppending))
+        return;
+    int n = TupleCodec::slots(page);
+    header(page)->pd_upper = settled_upper(page);
+    header(page)->pd_lower = kContents + n * sizeof(uint16);
+    tail(page)->flags &= ~kAppending;
+    patch.note_header();
+    patch.note_field(page, tail(page)->flags);
+}
+
+// So many entries are reserved at once.
+constexpr int kReserve = 16;
+
+// Appends `entry` at the right edge: into a vacant slot, or into the first of a new reservation if the page's last
+// entry says that keys ascend (it was the last to come) and are of one size. False: insert it the ordinary way.
+static bool append(Page page, int slot, Entry entry, Patch &patch)
+{
+    int n = TupleCodec::slots(page);
+    if (slot != n || n == 0 || !is_leaf(page) || !is_rightmost(page) || is_posting(entry) ||
+        TupleCodec::is_gap(page, n - 1))
+        return false;
+    uint16 *s = TupleCodec::slot_array(page);
+    int size = entry_size(entry);
+    if (n == TupleCodec::raw_slots(page))
+    {
+        int upper = header(page)->pd_upper;
+        if (s[n - 1] != upper || static_cast<int>(entry_size(TupleCodec::at(page, n - 1))) != size ||
+            slots_end(n + kReserve) + zone_need(TupleCodec::entries(page) + kReserve) + kReserve * size > upper)
+            return false;
+        for (int i = 0; i < kReserve; i++)
+            s[n + i] = upper - (i + 1) * size;
+        memset(page + upper - kReserve * size, 0, kReserve * size);
+        header(page)->pd_upper -= kReserve * size;
+        header(page)->pd_lower += kReserve * sizeof(uint16);
+        tail(page)->flags |= kAppending;
+        patch.note_header();
+        patch.note_field(page, tail(page)->flags);
+        patch.note(reinterpret_cast<char *>(s + n) - page, kReserve * sizeof(uint16));
+    }
+    else if ((s[n - 1] & TupleCodec::kOffset) - s[n] != size)
+        return false;
+    memcpy(page + s[n], entry, IndexTupleSize(entry));
+    patch.note(s[n], IndexTupleSize(entry));
+    return true;
 }
 
 // An insert that would shift more slots than this first spreads new gaps over the page.
@@ -466,6 +544,14 @@ void TupleCodec::insert(Page page, int slot, Entry entry, Patch &patch)
 {
     ZoneCarrier zone;
     zone.lift(page, entries(page));
+    int before = zone.lifted() ? entries(page) : 0;
+    if (append(page, slot, entry, patch))
+    {
+        zone.insert(before, 1);
+        zone.drop(page);
+        return;
+    }
+    settle(page, patch);
 
     uint16 offset = push_entry(page, entry);
     patch.note(offset, entry_size(entry));
@@ -575,6 +661,7 @@ void TupleCodec::remove(Page page, const RemovalSet &set, Patch &patch)
 {
     ZoneCarrier zone;
     zone.lift(page, entries(page));
+    settle(page, patch);
 
     int n = slots(page);
     int number = 0;  // in the old order
@@ -660,6 +747,7 @@ bool TupleCodec::replace(Page page, int slot, Entry entry, Patch &patch)
     int before = is_leaf(page) ? tid_count(at(page, slot)) : 1;
     int after = is_leaf(page) ? tid_count(entry) : 1;
     zone.lift(page, entries(page));
+    settle(page, patch);
 
     uint16 old = slot_array(page)[slot] & kOffset;
     uint16 offset = overwrite(page, old, entry, patch);
@@ -703,6 +791,7 @@ static bool set_fence(Page page, uint16 PageTail::*which, Entry pivot, Patch &pa
     {
         ZoneCarrier zone;
         zone.lift(page, TupleCodec::entries(page));
+        settle(page, patch);
         uint16 offset = overwrite(page, fence, pivot, patch);
         if (offset == 0)
             return false;
@@ -736,6 +825,7 @@ void TupleCodec::truncate(Page page, int slot, Patch &patch)
     ZoneCarrier zone;
     int all = entries(page), kept = entry_number(page, slot);
     zone.lift(page, all);
+    settle(page, patch);
     zone.erase(kept, all - kept);
     int freed = 0;
     for (int i = slots(page) - 1; i >= slot; i--)

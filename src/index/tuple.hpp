@@ -7,7 +7,9 @@
 //
 // Slots. A sorted array of two-byte offsets from the page header on. Some slots are gaps: they repeat the offset of a
 // neighbour, so that a binary search may probe them like any other; an insert shifts slots only up to the nearest gap,
-// which keeps its log record short. Space that a removed entry leaves is counted in PageTail::waste until the page is
+// which keeps its log record short. At the right edge of the tree, where keys ascend, slots and room for several entries
+// are taken from the hole at once (kAppending): the next ones log nothing but their own bytes. A slot whose entry still
+// is all zeroes is vacant, and counts for nobody but the codec. Space that a removed entry leaves is counted in PageTail::waste until the page is
 // made anew.
 #pragma once
 
@@ -116,11 +118,16 @@ struct TupleCodec
     {
         return reinterpret_cast<uint16 *>(page + kContents);
     }
-    // Slots, gaps included.
+    // Slots, gaps included, vacant ones not.
     static int slots(Page page)
+    {
+        return raw_slots(page) - (unlikely(has_flag(page, kAppending)) ? vacant(page) : 0);
+    }
+    static int raw_slots(Page page)
     {
         return (header(page)->pd_lower - kContents) / static_cast<int>(sizeof(uint16));
     }
+    static int vacant(Page page);
     static bool is_gap(Page page, int slot)
     {
         return (slot_array(page)[slot] & kGap) != 0;
