@@ -72,6 +72,16 @@ SET enable_bitmapscan = off;
 EXPLAIN (COSTS OFF) SELECT * FROM t WHERE (v, k) > (8, 2900) ORDER BY v, k;
 SELECT count(*), min(v * 10000 + k) FROM t WHERE (v, k) > (8, 2900) AND k > 1000;
 
+-- A boolean column that is a condition by itself
+CREATE TABLE b (flag bool, id int);
+INSERT INTO b SELECT i % 10 = 0, i FROM generate_series(1, 1000) i;
+CREATE INDEX b_flag ON b USING steady (flag, id);
+EXPLAIN (COSTS OFF) SELECT * FROM b WHERE flag AND id > 900;
+EXPLAIN (COSTS OFF) SELECT * FROM b WHERE flag IS TRUE AND id > 900;
+EXPLAIN (COSTS OFF) SELECT * FROM b WHERE flag >= true AND id > 900;
+SELECT count(*) FROM b WHERE flag AND id > 900;
+SELECT count(*) FROM b WHERE NOT flag AND id > 900;
+
 -- Proofs from uniqueness: a join that can be left out
 RESET enable_seqscan;
 EXPLAIN (COSTS OFF) SELECT a.v FROM t a LEFT JOIN t b ON a.v = b.k;
