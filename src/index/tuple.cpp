@@ -90,7 +90,8 @@ Entry copy_pivot(Entry pivot, BlockNumber child)
 
 // ---- comparison
 
-int compare_leaf(const KeySchema &schema, const SearchKey &key, Entry e)
+// The rest of compare_leaf and compare_pivot, where the first column didn't decide.
+static int compare_whole_leaf(const KeySchema &schema, const SearchKey &key, Entry e)
 {
     int order = compare_columns(schema, key, e, key.n);
     if (order != 0)
@@ -105,7 +106,7 @@ int compare_leaf(const KeySchema &schema, const SearchKey &key, Entry e)
     return ItemPointerCompare(tid, &list[tid_count(e) - 1]) > 0 ? 1 : 0;
 }
 
-int compare_pivot(const KeySchema &schema, const SearchKey &key, Entry pivot)
+static int compare_whole_pivot(const KeySchema &schema, const SearchKey &key, Entry pivot)
 {
     int columns = pivot_columns(pivot);
     int order = compare_columns(schema, key, pivot, std::min(key.n, columns));
@@ -125,6 +126,18 @@ void key_from_pivot(const KeySchema &schema, Entry pivot, SearchKey *key)
     key_from_entry(schema, pivot, pivot_columns(pivot), pivot_has_tid(pivot) ? Tail::at_tid : Tail::before, key);
     if (pivot_has_tid(pivot))
         key->tid = *pivot_tid(pivot);
+}
+
+int compare_leaf(const KeySchema &schema, const SearchKey &key, Entry e)
+{
+    int order = compare_first(schema, key, e);
+    return likely(order != 0) ? order : compare_whole_leaf(schema, key, e);
+}
+
+int compare_pivot(const KeySchema &schema, const SearchKey &key, Entry pivot)
+{
+    int order = pivot_columns(pivot) > 0 ? compare_first(schema, key, pivot) : 0;
+    return likely(order != 0) ? order : compare_whole_pivot(schema, key, pivot);
 }
 
 // ---- reading a page
@@ -775,7 +788,7 @@ void TupleCodec::set_child(Page page, int slot, BlockNumber child, Patch &patch)
 {
     Entry e = at(page, slot);
     steady::set_child(e, child);
-    patch.note_field(page, e->t_tid.ip_blkid);
+    patch.note(reinterpret_cast<char *>(&e->t_tid) - page, sizeof(BlockIdData));
 }
 
 static bool set_fence(Page page, uint16 PageTail::*which, Entry pivot, Patch &patch)
