@@ -62,8 +62,9 @@ void check_sql_version()
 
 void warn_of_on_conflict(Relation heap, Relation index, const IndexInfo *info)
 {
-    // REINDEX, TRUNCATE and rewrites of the table tell nobody anything new.
-    if (!pg::kOnConflictNeedsBtree || !info->ii_Unique || ReindexIsProcessingIndex(RelationGetRelid(index)))
+    // REINDEX, TRUNCATE and rewrites of the table tell nobody anything new; nobody inserts into materialized views.
+    if (!pg::kOnConflictNeedsBtree || !info->ii_Unique || heap->rd_rel->relkind == RELKIND_MATVIEW ||
+        ReindexIsProcessingIndex(RelationGetRelid(index)))
         return;
     ereport(WARNING, (errmsg("INSERT ... ON CONFLICT will fail on table \"%s\" while it has the unique index \"%s\"",
                              RelationGetRelationName(heap), RelationGetRelationName(index)),
