@@ -7,6 +7,7 @@ constexpr int kFragmentHeader = 2 * sizeof(uint16);
 
 void Patch::note(int offset, int length)
 {
+    Assert(offset >= 0 && offset + length <= BLCKSZ);
     if (whole_ || length <= 0)
         return;
     for (int i = 0; i < n_;)

@@ -26,11 +26,12 @@ class Patch
     {
         note(kTailAt, sizeof(PageTail));
     }
-    // A field of the page: note_field(page, tail(page)->right).
+    // A field of the page: note_field(page, tail(page)->right). Not const: a const reference to a member of a packed
+    // structure (ItemPointerData) would be one to a copy, which is nowhere on the page.
     template <class Field>
-    void note_field(Page page, const Field &field)
+    void note_field(Page page, Field &field)
     {
-        note(reinterpret_cast<const char *>(&field) - page, sizeof field);
+        note(reinterpret_cast<char *>(&field) - page, sizeof field);
     }
     // The page was made anew: log an image.
     void note_whole()
