@@ -36,6 +36,10 @@ class Question
     {
         return status_[i].promising;
     }
+    bool &known(int i)
+    {
+        return status_[i].knowndeletable;
+    }
     // Puts the numbers of entries that can go into `dead`. Returns the newest xid that removed one of their rows.
     // `target`: bytes to free, then stop (bottom-up); 0: look at all.
     TransactionId ask(const Tree &tree, BlockNumber leaf, Size target, RemovalSet *dead)
@@ -90,22 +94,41 @@ static void remove_dead(const Tree &tree, Buffer leaf, const RemovalSet &dead, T
     change.commit();
 }
 
-// The killed entries, and those whose rows lie in the same heap blocks: the heap looks at these blocks anyway.
-static void gather_killed(Page page, const Zone *zone, Question *question)
+static bool dead_to_all(Relation heap, ItemPointerData tid)
+{
+    SnapshotData snapshot;
+    InitNonVacuumableSnapshot(snapshot, GlobalVisTestFor(heap));
+    return !table_index_fetch_tuple_check(heap, &tid, &snapshot, nullptr);
+}
+
+// The killed entries, and those whose rows lie in the same heap blocks: the heap looks at these blocks anyway. The heap
+// wants to hear of one entry at least that is known to go. Stamps are not trusted that far: one that it would find
+// itself is looked for. False if there is none; that happens where this backend's idea of the horizon is the older one.
+static bool gather_killed(const Tree &tree, Page page, const Zone *zone, Question *question)
 {
     BlockNumber block[kMaxEntries];
-    int n = 0;
+    int n = 0, known = -1;
     each_entry(page, [&](Entry e, int number) {
         for (int i = 0; i < tid_count(e); i++)
             if (zone_code(zone, number + i) == kDeadToAll)
+            {
                 block[n++] = ItemPointerGetBlockNumberNoCheck(&tids(e)[i]);
+                if (known < 0 && dead_to_all(tree.heap, tids(e)[i]))
+                    known = number + i;
+            }
     });
+    if (known < 0)
+        return false;
     std::sort(block, block + n);
     each_entry(page, [&](Entry e, int number) {
         for (int i = 0; i < tid_count(e); i++)
             if (std::binary_search(block, block + n, ItemPointerGetBlockNumberNoCheck(&tids(e)[i])))
+            {
                 question->add(tids(e)[i], number + i);
+                question->known(question->count() - 1) = number + i == known;
+            }
     });
+    return true;
 }
 
 static int remove_killed(const Tree &tree, Buffer leaf, Size size)
@@ -115,8 +138,7 @@ static int remove_killed(const Tree &tree, Buffer leaf, Size size)
     if (zone == nullptr || zone->dead == 0)
         return 0;
     Question question;
-    gather_killed(page, zone, &question);
-    if (question.count() == 0)
+    if (!gather_killed(tree, page, zone, &question))
         return 0;
     RemovalSet dead;
     TransactionId horizon = question.ask(tree, BufferGetBlockNumber(leaf), 0, &dead);

@@ -262,7 +262,7 @@ bool unlink_page(const Tree &tree, BlockNumber block)
     // Twice the height is enough, unless others are at work near by: then the page waits for the next one to find it.
     for (int tries = 0; tries < 2 * kMaxLevels; tries++)
     {
-        BlockNumber parent;
+        BlockNumber parent = InvalidBlockNumber;
         switch (take_out(tree, page[level], level, &parent))
         {
             case Outcome::unlinked:
