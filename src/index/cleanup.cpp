@@ -5,6 +5,7 @@
 #include "index/cleanup.hpp"
 
 #include "index/wal.hpp"
+#include "index/witness.hpp"
 #include "pg/errors.hpp"
 
 namespace steady
@@ -101,6 +102,16 @@ static bool dead_to_all(Relation heap, ItemPointerData tid)
     return !table_index_fetch_tuple_check(heap, &tid, &snapshot, nullptr);
 }
 
+// Bit c: entries with stamp code c are dead to all by now.
+static uint32 removable_codes(Relation heap, const Zone *zone)
+{
+    SnapshotData snapshot;
+    InitNonVacuumableSnapshot(snapshot, GlobalVisTestFor(heap));
+    Witness witness;
+    make_witness(&snapshot, CurrentMemoryContext, &witness);
+    return codes_to_skip(witness, zone);
+}
+
 // The killed entries, and those whose rows lie in the same heap blocks: the heap looks at these blocks anyway. The heap
 // wants to hear of one entry at least that is known to go. Stamps are not trusted that far: one that it would find
 // itself is looked for. False if there is none; that happens where this backend's idea of the horizon is the older one.
@@ -108,9 +119,10 @@ static bool gather_killed(const Tree &tree, Page page, const Zone *zone, Questio
 {
     BlockNumber block[kMaxEntries];
     int n = 0, known = -1;
+    uint32 removable = removable_codes(tree.heap, zone);
     each_entry(page, [&](Entry e, int number) {
         for (int i = 0; i < tid_count(e); i++)
-            if (zone_code(zone, number + i) == kDeadToAll)
+            if (removable >> zone_code(zone, number + i) & 1)
             {
                 block[n++] = ItemPointerGetBlockNumberNoCheck(&tids(e)[i]);
                 if (known < 0 && dead_to_all(tree.heap, tids(e)[i]))

@@ -3,6 +3,7 @@
 #include "index/cleanup.hpp"
 #include "index/split.hpp"
 #include "index/wal.hpp"
+#include "index/witness.hpp"
 #include "pg/errors.hpp"
 #include "pg/settings.hpp"
 
@@ -99,6 +100,42 @@ struct Conflict
     pg_unreachable();
 }
 
+// What the transactions of now see running; for ranges of stamps.
+static Running seen_running()
+{
+    Witness now;
+    now.running = {};
+    if (ActiveSnapshotSet() && IsMVCCSnapshot(GetActiveSnapshot()))
+        make_witness(GetActiveSnapshot(), CurrentMemoryContext, &now);
+    return now.running;
+}
+
+// An equal entry on the first leaf has no live row: the next ones to check the key need not ask the heap again.
+static void stamp_conflict(const Insertion &in, int number, const ItemPointerData &tid, bool all_dead)
+{
+    if (!settings::kill)
+        return;
+    StampRange range{};
+    if (!all_dead)
+    {
+        if (!settings::stamps || !is_heap_table(in.tree.heap))
+            return;
+        Buffer buf = ReadBuffer(in.tree.heap, ItemPointerGetBlockNumberNoCheck(&tid));
+        Verdict verdict = judge_chain(buf, tid, &range.smallest);
+        ReleaseBuffer(buf);
+        if (verdict == Verdict::unknown)
+            return;
+        all_dead = verdict == Verdict::dead_to_all;
+        range.largest = range.smallest;
+    }
+    Page page = page_of(in.leaf);
+    Zone *zone = zone_for_stamping(page, Codec::entries(page));
+    if (zone == nullptr)
+        return;
+    set_zone_code(zone, number, all_dead ? kDeadToAll : zone_code_for(zone, range, seen_running()));
+    MarkBufferDirtyHint(in.leaf, true);
+}
+
 // Looks at the heap rows of all entries equal to the new one. The first leaf that could have one stays locked: every
 // inserter of this key comes by it. Later pages are share-locked one at a time.
 static Conflict check_unique(Insertion &in, IndexUniqueCheck check)
@@ -108,6 +145,8 @@ static Conflict check_unique(Insertion &in, IndexUniqueCheck check)
     Conflict none, conflict;
     SnapshotData dirty;
     InitDirtySnapshot(dirty);
+    Witness witness;
+    make_witness(&dirty, CurrentMemoryContext, &witness);
     bool found_own = false;
 
     SearchKey behind = in.key;  // behind all equals
@@ -129,7 +168,7 @@ static Conflict check_unique(Insertion &in, IndexUniqueCheck check)
             for (int i = 0; i < tid_count(e); i++)
             {
                 const Zone *zone = zone_of(page, entries);
-                if (settings::kill && zone != nullptr && zone_code(zone, number + i) == kDeadToAll)
+                if (settings::kill && zone != nullptr && (codes_to_skip(witness, zone) >> zone_code(zone, number + i) & 1))
                     continue;
                 ItemPointerData tid = tids(e)[i];
                 if (check == UNIQUE_CHECK_EXISTING && ItemPointerEquals(&tid, &in.entry->t_tid))
@@ -141,12 +180,8 @@ static Conflict check_unique(Insertion &in, IndexUniqueCheck check)
                 if (!table_index_fetch_tuple_check(tree.heap, &tid, &dirty, &all_dead))
                 {
                     // Only under the exclusive lock: two setters would race.
-                    if (all_dead && settings::kill && !BufferIsValid(other))
-                        if (Zone *z = zone_for_stamping(page, entries))
-                        {
-                            set_zone_code(z, number + i, kDeadToAll);
-                            MarkBufferDirtyHint(in.leaf, true);
-                        }
+                    if (!BufferIsValid(other))
+                        stamp_conflict(in, number + i, tids(e)[i], all_dead);
                     continue;
                 }
                 if (check == UNIQUE_CHECK_PARTIAL)

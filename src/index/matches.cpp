@@ -1,6 +1,5 @@
 #include "index/matches.hpp"
 
-#include "pg/settings.hpp"
 
 namespace steady
 {
@@ -55,8 +54,10 @@ class Collector
   public:
     Collector(const PageReader &reader, Page page, PageMatches *m)
         : reader_(reader), page_(page), m_(m), entries_(Codec::entries(page)),
-          zone_(reader.heed_stamps ? zone_of(page, entries_) : nullptr)
+          zone_(reader.witness != nullptr ? zone_of(page, entries_) : nullptr)
     {
+        if (zone_ != nullptr)
+            skip_ = codes_to_skip(*reader.witness, zone_);
     }
 
     void add(int slot)
@@ -86,7 +87,7 @@ class Collector
   private:
     void take(const ItemPointerData &tid, int number, uint16 tuple)
     {
-        if (zone_ != nullptr && zone_code(zone_, number) == kDeadToAll)
+        if (zone_ != nullptr && (skip_ >> zone_code(zone_, number) & 1))
             return;
         int at = ScanDirectionIsForward(reader_.dir) ? ++m_->last : --m_->first;
         m_->match[at] = {tid, static_cast<uint16>(number), tuple};
@@ -113,6 +114,7 @@ class Collector
     PageMatches *m_;
     int entries_;
     const Zone *zone_;
+    uint32 skip_ = 0;  // bit c: what has stamp code c
     int seen_slot_ = -1, seen_number_ = 0;
 };
 
@@ -246,7 +248,7 @@ void read_matches(const PageReader &r, Buffer buf, int slot, PageMatches *m)
     m->first = forward ? 0 : kMaxEntries;
     m->last = m->first - 1;
     m->tuples_used = 0;
-    m->killed = 0;
+    m->deaths = 0;
 
     set_link(&m->left, m->block, tail(page)->left);
     if (m->left.kind != Continuation::Kind::end)
@@ -275,33 +277,32 @@ void read_matches(const PageReader &r, Buffer buf, int slot, PageMatches *m)
         m->last = kMaxEntries - 1;
 }
 
-// The numbers of the killed entries on a page that may have changed since it was read: found again by TID.
-static void stamp_by_tid(Page page, Zone *zone, const PageMatches &m)
+static void stamp(Zone *zone, int number, const Death &death, const Running &running)
 {
-    int number = 0, n = Codec::slots(page);
-    for (int slot = 0; slot < n; slot++)
-    {
-        if (TupleCodec::is_gap(page, slot))
-        {
-            number++;
-            continue;
-        }
-        Entry e = Codec::at(page, slot);
-        for (int i = 0; i < tid_count(e); i++, number++)
-            for (int k = m.first; k <= m.last; k++)
-                if ((m.dead[k / 64] >> (k % 64) & 1) && ItemPointerEquals(&tids(e)[i], const_cast<ItemPointer>(&m.match[k].tid)))
-                {
-                    set_zone_code(zone, number, kDeadToAll);
-                    break;
-                }
-    }
+    if (death.since == 0)
+        set_zone_code(zone, number, kDeadToAll);
+    else if (zone_code(zone, number) == kAlive)
+        set_zone_code(zone, number, zone_code_for(zone, {death.since, death.since}, running));
 }
 
-void stamp_dead(const Tree &tree, PageMatches *m)
+// On a page that may have changed since it was read the entries are found again by TID.
+static void stamp_by_tid(Page page, Zone *zone, const PageMatches &m, const Running &running)
 {
-    if (m->killed == 0)
+    each_entry(page, [&](Entry e, int number) {
+        for (int i = 0; i < tid_count(e); i++)
+            for (int k = 0; k < m.deaths; k++)
+                if (ItemPointerEquals(&tids(e)[i], const_cast<ItemPointer>(&m.match[m.death[k].match].tid)))
+                {
+                    stamp(zone, number + i, m.death[k], running);
+                    break;
+                }
+    });
+}
+
+void stamp_dead(const Tree &tree, PageMatches *m, const Running &running)
+{
+    if (m->deaths == 0)
         return;
-    m->killed = 0;
     bool pinned = BufferIsValid(m->buf);
     Buffer buf = pinned ? m->buf : ReadBuffer(tree.rel, m->block);
     if (ConditionalLockBuffer(buf))
@@ -317,19 +318,21 @@ void stamp_dead(const Tree &tree, PageMatches *m)
             {
                 if (unchanged)
                 {
-                    for (int k = m->first; k <= m->last; k++)
-                        if ((m->dead[k / 64] >> (k % 64) & 1) && m->match[k].entry < entries)
-                            set_zone_code(zone, m->match[k].entry, kDeadToAll);
+                    for (int k = 0; k < m->deaths; k++)
+                        if (m->match[m->death[k].match].entry < entries)
+                            stamp(zone, m->match[m->death[k].match].entry, m->death[k], running);
                 }
                 else
-                    stamp_by_tid(page, zone, *m);
-                MarkBufferDirtyHint(buf, true);
+                    stamp_by_tid(page, zone, *m, running);
+                // A standby's stamps live in memory only: the page is not its own to write.
+                if (!RecoveryInProgress())
+                    MarkBufferDirtyHint(buf, true);
             }
         }
         LockBuffer(buf, BUFFER_LOCK_UNLOCK);
     }
     if (!pinned)
         ReleaseBuffer(buf);
-    memset(m->dead, 0, sizeof m->dead);
+    m->deaths = 0;
 }
 }  // namespace steady

@@ -3,6 +3,7 @@
 
 #include "index/bounds.hpp"
 #include "index/tree.hpp"
+#include "index/witness.hpp"
 
 namespace steady
 {
@@ -36,6 +37,13 @@ struct Match
     uint16 tuple;  // index-only scans: where in `tuples` the entry is, in units of MAXALIGN
 };
 
+// A match that turned out dead.
+struct Death
+{
+    uint64 since;  // 64-bit xid of who ended the row; 0: dead to all
+    int match;
+};
+
 struct PageMatches
 {
     Buffer buf;  // InvalidBuffer: the pin was dropped
@@ -47,8 +55,8 @@ struct PageMatches
     Continuation left;    // backward, the same way if `dir` is backward
     int first, last;      // match[first .. last], in index order
     int tuples_used;
-    int killed;  // bits set in dead
-    uint64 dead[(kMaxEntries + 63) / 64];  // by match
+    int deaths;  // what was found out about matches since
+    Death death[kMaxEntries];
     Match match[kMaxEntries];
     alignas(MAXIMUM_ALIGNOF) char tuples[BLCKSZ];
 };
@@ -61,7 +69,7 @@ struct PageReader
     ScanDirection dir;
     const SearchKey *run_end;  // where the matches end, if they are one unbroken run; else nullptr
     bool want_tuples;
-    bool heed_stamps;
+    const Witness *witness;  // nullptr: stamps are not heeded
 };
 
 // Fills `m` with the matches of the page in `buf` (locked), from `slot` on in the reader's direction, and m->onward.
@@ -70,7 +78,7 @@ void read_matches(const PageReader &, Buffer buf, int slot, PageMatches *m);
 // The search key of a continuation's tuple: backward, entries before it come next.
 void edge_place(const KeySchema &, const Continuation &, SearchKey *key);
 
-// Stamps the matches marked in m->dead as dead to all, if the page still is what was read: pinned since, or with an
-// unchanged LSN. Gives up if the lock can't be had at once. `heap` may be nullptr.
-void stamp_dead(const Tree &, PageMatches *m);
+// Stamps the matches in m->death, if the page still is what was read: pinned since, or with an unchanged LSN. Gives up if
+// the lock can't be had at once. `running`: what the scan's snapshot sees running.
+void stamp_dead(const Tree &, PageMatches *m, const Running &running);
 }  // namespace steady

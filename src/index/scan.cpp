@@ -17,6 +17,12 @@ struct Scan
     bool has_run[2];
     SearchKey run_end[2];
 
+    Witness witness;
+    bool witness_known;
+    // The heap's count of rows found through the index when the last TID was returned.
+    int64 fetched;
+    bool fetched_known;
+
     // The page the scan stands on, nullptr before the first and behind the last; the position is an index into it.
     PageMatches *current;
     int position;
@@ -50,12 +56,9 @@ static PageMatches *unused_page(Scan *s)
     PageMatches *m = s->spare;
     s->spare = nullptr;
     if (m == nullptr)
-    {
         m = static_cast<PageMatches *>(MemoryContextAlloc(s->context, sizeof(PageMatches)));
-        memset(m->dead, 0, sizeof m->dead);
-    }
     m->buf = InvalidBuffer;
-    m->killed = 0;
+    m->deaths = 0;
     return m;
 }
 
@@ -64,7 +67,7 @@ static void give_up_page(Scan *s, PageMatches *m)
 {
     if (m == nullptr)
         return;
-    stamp_dead(*s->tree, m);
+    stamp_dead(*s->tree, m, s->witness.running);
     if (BufferIsValid(m->buf))
         ReleaseBuffer(m->buf);
     m->buf = InvalidBuffer;
@@ -79,7 +82,7 @@ static void leave_page(Scan *s)
     if (s->current == nullptr)
         return;
     if (s->current == s->marked)
-        stamp_dead(*s->tree, s->current);  // the mark keeps page and pin
+        stamp_dead(*s->tree, s->current, s->witness.running);  // the mark keeps page and pin
     else
         give_up_page(s, s->current);
     s->current = nullptr;
@@ -102,6 +105,8 @@ void rescan(IndexScanDesc scan, ScanKey keys, int nkeys)
     MemoryContextReset(s->keys_context);
     s->bounds = nullptr;
     s->run_known[0] = s->run_known[1] = false;
+    s->witness_known = false;
+    s->witness.running = {};
 }
 
 void end_scan(IndexScanDesc scan)
@@ -203,10 +208,51 @@ static Buffer follow(IndexScanDesc scan, ScanDirection dir, const Continuation &
     return InvalidBuffer;
 }
 
-static bool heeds_stamps(IndexScanDesc scan)
+static const Witness &witness(IndexScanDesc scan)
 {
-    return settings::kill && scan->ignore_killed_tuples &&
-           (scan->xs_snapshot == nullptr || scan->xs_snapshot->snapshot_type != SNAPSHOT_ANY);
+    Scan *s = state(scan);
+    if (!s->witness_known)
+        make_witness(scan->xs_snapshot, s->keys_context, &s->witness);
+    s->witness_known = true;
+    return s->witness;
+}
+
+// Before the scan goes on: was there a visible row behind the last TID? If not, the versions of that row are looked at,
+// so that the entry can be stamped. That happens once in an entry's life.
+static void look_back(IndexScanDesc scan)
+{
+    Scan *s = state(scan);
+    if (s->current == nullptr || !settings::kill || s->current->deaths == kMaxEntries)
+        return;
+    if (scan->kill_prior_tuple)
+    {
+        s->current->death[s->current->deaths++] = {0, s->position};
+        return;
+    }
+    int64 fetched;
+    if (!settings::stamps || !is_heap_table(scan->heapRelation) || scan->xs_heapfetch == nullptr ||
+        (s->fetched_known && pg::rows_fetched(scan->indexRelation, &fetched) && fetched != s->fetched))
+        return;
+    // Nothing was fetched, or nothing is counted. An index-only scan that trusted the visibility map has not asked the
+    // heap: then the heap's page at hand is another one.
+    Buffer buf = reinterpret_cast<IndexFetchHeapData *>(scan->xs_heapfetch)->xs_cbuf;
+    const ItemPointerData &tid = s->current->match[s->position].tid;
+    if (!BufferIsValid(buf) || BufferGetBlockNumber(buf) != ItemPointerGetBlockNumberNoCheck(&tid) ||
+        witness(scan).kind == Witness::Kind::nothing)
+        return;
+    uint64 since;
+    switch (judge_chain(buf, tid, &since))
+    {
+        case Verdict::dead_since:
+            s->current->death[s->current->deaths++] = {since, s->position};
+            break;
+        case Verdict::dead_to_all:
+            if (!RecoveryInProgress())
+                s->current->death[s->current->deaths++] = {0, s->position};
+            break;
+        case Verdict::unknown:
+            break;
+    }
 }
 
 // Reads pages from `c` on until one has matches. Then the scan stands on it. The continuation goes to the other workers
@@ -226,7 +272,7 @@ static bool read_on(IndexScanDesc scan, ScanDirection dir, Continuation *c)
                       .dir = dir,
                       .run_end = s->has_run[d] ? &s->run_end[d] : nullptr,
                       .want_tuples = scan->xs_want_itup,
-                      .heed_stamps = heeds_stamps(scan)};
+                      .witness = settings::kill ? &witness(scan) : nullptr};
     // Whoever may come back for the row under a snapshot that others can't outrun needs no interlock with VACUUM: the
     // TID is either still the row's, or the row found there is invisible to the snapshot.
     bool drop_pin = tree.logged && !scan->xs_want_itup && scan->xs_snapshot != nullptr &&
@@ -320,14 +366,10 @@ bool get_tuple(IndexScanDesc scan, ScanDirection dir)
 {
     Scan *s = state(scan);
     scan->xs_recheck = false;
-    if (scan->kill_prior_tuple && s->current != nullptr && settings::kill)
-    {
-        uint64 bit = UINT64CONST(1) << (s->position % 64);
-        s->current->killed += (s->current->dead[s->position / 64] & bit) == 0;
-        s->current->dead[s->position / 64] |= bit;
-    }
+    look_back(scan);
     if (!advance(scan, dir))
         return false;
+    s->fetched_known = pg::rows_fetched(scan->indexRelation, &s->fetched);
     const Match &match = s->current->match[s->position];
     scan->xs_heaptid = match.tid;
     if (scan->xs_want_itup)

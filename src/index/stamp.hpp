@@ -14,20 +14,34 @@ namespace steady
 using StampCode = uint8;  // four bits
 constexpr StampCode kAlive = 0;      // nothing known
 constexpr StampCode kDeadToAll = 1;  // no snapshot can see the row
-constexpr StampCode kFirstRange = 2; // 2 + i: dead since an xid in range i
+constexpr StampCode kFirstRange = 2; // 2 + i: dead since an xid in range i, and that one is committed
 
 struct StampRange
 {
     uint64 smallest, largest;  // 64-bit xids
 };
 
+// More than one, so that a transaction that started in the middle of a page's xids doesn't hide all of them from those
+// who still see it running.
 constexpr int kStampRanges = 6;
+
+// Transactions that somebody sees running: 64-bit xids, ascending.
+struct Running
+{
+    const uint64 *xid;
+    int count;
+    bool any_in(StampRange range) const
+    {
+        const uint64 *first = std::lower_bound(xid, xid + count, range.smallest);
+        return first != xid + count && *first <= range.largest;
+    }
+};
 
 struct Zone
 {
     uint64 run;
     uint16 entries;
-    uint8 ranges;  // used ones
+    uint8 ranges;  // bit i: range i is in use
     uint8 flags;
     uint32 dead;  // entries whose code is not kAlive
     StampRange range[kStampRanges];
@@ -72,6 +86,13 @@ inline void set_zone_code(Zone *z, int entry, StampCode code)
     z->dead += (code != kAlive) - (old != kAlive);
     byte = (byte & (0xf0 >> (entry % 2 * 4))) | (code << (entry % 2 * 4));
 }
+// The code for "dead since an xid in `range`": that of a range of the zone that holds it, or is widened to, or is made for
+// it. Ranges are widened and merged over no xid that runs, since whoever sees one running can't use a range around it.
+// kAlive if there is no room for such a range.
+StampCode zone_code_for(Zone *z, StampRange range, const Running &running);
+// The smallest range that holds all that the zone's entries were stamped with. False if it holds none.
+bool zone_hull(const Zone *z, StampRange *hull);
+
 // The page's zone, made empty if there was none. nullptr where stamps are off or the hole is too small.
 Zone *zone_for_stamping(Page page, int entries);
 // Nothing valid is left in the zone of a page whose pd_lower may just have moved.
@@ -105,7 +126,7 @@ class ZoneCarrier
   private:
     bool lifted_;
     int entries_;
-    uint8 ranges_, flags_;
+    uint8 flags_;
     StampRange range_[kStampRanges];
     StampCode code_[kMaxEntries];
 };

@@ -324,4 +324,29 @@ inline Relation vacuumed_heap(const IndexVacuumInfo *info)
     return nullptr;
 #endif
 }
+
+// Up to 16, snapshots could be declared too old; then VACUUM removes what they still see.
+inline bool snapshots_get_too_old()
+{
+#if PG_VERSION_NUM < 170000
+    return old_snapshot_threshold >= 0;
+#else
+    return false;
+#endif
+}
+
+// How many rows this backend has fetched through the index since some time; false if statistics are off. Moves exactly
+// when the heap found a visible row for the last TID.
+inline bool rows_fetched(Relation index, int64 *count)
+{
+    // The counters come into being with the first one that counts.
+    if (!pgstat_should_count_relation(index))
+        return false;
+#if PG_VERSION_NUM >= 160000
+    *count = index->pgstat_info->counts.tuples_fetched;
+#else
+    *count = index->pgstat_info->t_counts.t_tuples_fetched;
+#endif
+    return true;
+}
 }  // namespace steady::pg

@@ -1,0 +1,50 @@
+// What stamps mean to whoever reads: which of them a snapshot may heed, and what a row's versions say.
+#pragma once
+
+#include "index/stamp.hpp"
+
+namespace steady
+{
+// A reader's view, as far as stamps go. Made once a scan, when the first stamped page is met.
+struct Witness
+{
+    enum class Kind : uint8
+    {
+        nothing,     // heeds no stamp at all
+        dead_to_all, // only those that no snapshot can see
+        horizon,     // and ranges below the horizon of `snapshot`
+        mvcc,        // and ranges that its snapshot sees as committed as a whole
+        current,     // all: it looks at what is committed now, and that a stamp's xid was before it was set
+    };
+    Kind kind;
+    Snapshot snapshot;
+    uint64 xmin, xmax;
+    bool overflowed;  // subtransactions are missing from `running`
+    Running running;  // by the snapshot
+};
+
+// `snapshot` may be nullptr. What it needs is allocated in `context`.
+void make_witness(Snapshot snapshot, MemoryContext context, Witness *w);
+
+// May the witness skip an entry whose deleter lies in `range`?
+bool sees(const Witness &, StampRange range);
+
+// Bit c: entries of the zone with code c can be skipped.
+uint32 codes_to_skip(const Witness &, const Zone *);
+
+enum class Verdict : uint8
+{
+    unknown,      // somebody may see the row, or it isn't certain that nobody does
+    dead_since,   // nobody who sees `since` as committed sees any version of the row
+    dead_to_all,
+};
+
+// Judges the versions of the row behind an index entry: the chain from `tid` on, whose heap page is in `buf` (pinned, not
+// locked). For tables of the heap access method only.
+Verdict judge_chain(Buffer buf, const ItemPointerData &tid, uint64 *since);
+
+// The 64-bit form of an xid that is not in the future.
+uint64 widen(TransactionId xid);
+
+bool is_heap_table(Relation rel);
+}  // namespace steady
