@@ -1,6 +1,7 @@
 #include "index/insert.hpp"
 
 #include "index/cleanup.hpp"
+#include "index/flags.hpp"
 #include "index/split.hpp"
 #include "index/wal.hpp"
 #include "index/witness.hpp"
@@ -328,6 +329,7 @@ static void place(Insertion &in, bool unchanged, bool unique)
     Size size = entry_size(in.entry);
     int slot;
     bool broke;
+    clear_flags(tree, in.leaf, in.key, &in.path);
     bool fits = make_way(in, &slot, &broke) && Codec::fits(page_of(in.leaf), size);
     if (!fits && make_room(tree, in.leaf, size, unchanged, unique))
         fits = make_way(in, &slot, &broke) && Codec::fits(page_of(in.leaf), size);

@@ -1,5 +1,8 @@
 #include "index/matches.hpp"
 
+#include "index/cleanup.hpp"
+#include "index/flags.hpp"
+
 
 namespace steady
 {
@@ -273,6 +276,11 @@ void read_matches(const PageReader &r, Buffer buf, int slot, PageMatches *m)
         read_run(r, page, slot, collect, &m->onward);
     else
         read_by_fit(r, page, slot, collect, &m->onward);
+    m->nothing_alive = m->first > m->last && r.witness != nullptr && all_stamped(page);
+    // From a page without matches the scan may climb instead of going on along the links: then it needs a place.
+    Entry high;
+    if (forward && m->first > m->last && m->onward.kind == Continuation::Kind::link && (high = Codec::high(page)) != nullptr)
+        keep_tuple(&m->onward, high, true);
     if (!forward)
         m->last = kMaxEntries - 1;
 }
@@ -299,10 +307,22 @@ static void stamp_by_tid(Page page, Zone *zone, const PageMatches &m, const Runn
     });
 }
 
-void stamp_dead(const Tree &tree, PageMatches *m, const Running &running)
+// Takes entries off that are dead to all by now, if enough of the page is stamped for it to pay. True if none is left.
+static bool remove_most(const Tree &tree, Buffer buf)
 {
-    if (m->deaths == 0)
-        return;
+    Page page = page_of(buf);
+    int entries = Codec::entries(page);
+    const Zone *zone = zone_of(page, entries);
+    if (tree.heap == nullptr || zone == nullptr || static_cast<int>(zone->dead) < entries / 2)
+        return false;
+    return remove_killed(tree, buf) > 0 && Codec::slots(page) == 0;
+}
+
+bool settle_page(const Tree &tree, PageMatches *m, const Running &running, Path *path)
+{
+    if (m->deaths == 0 && !m->nothing_alive)
+        return false;
+    bool empty = false;
     bool pinned = BufferIsValid(m->buf);
     Buffer buf = pinned ? m->buf : ReadBuffer(tree.rel, m->block);
     if (ConditionalLockBuffer(buf))
@@ -311,28 +331,36 @@ void stamp_dead(const Tree &tree, PageMatches *m, const Running &running)
         // LSNs don't move for relations without WAL: those scans keep the pin, which holds VACUUM off the page, so that
         // no TID of its entries can have got a new row.
         bool unchanged = tree.logged && BufferGetLSNAtomic(buf) == m->lsn;
-        if ((unchanged || pinned) && page_fault(page, m->block) == nullptr && is_leaf(page) && !has_flag(page, kDeleted))
+        bool sound = page_fault(page, m->block) == nullptr && is_leaf(page) && !has_flag(page, kDeleted);
+        int entries = sound ? Codec::entries(page) : 0;
+        Zone *zone = nullptr;
+        if (sound && m->deaths > 0 && (unchanged || pinned))
+            zone = zone_for_stamping(page, entries);
+        if (zone != nullptr)
         {
-            int entries = Codec::entries(page);
-            if (Zone *zone = zone_for_stamping(page, entries))
+            if (unchanged)
             {
-                if (unchanged)
-                {
-                    for (int k = 0; k < m->deaths; k++)
-                        if (m->match[m->death[k].match].entry < entries)
-                            stamp(zone, m->match[m->death[k].match].entry, m->death[k], running);
-                }
-                else
-                    stamp_by_tid(page, zone, *m, running);
-                // A standby's stamps live in memory only: the page is not its own to write.
-                if (!RecoveryInProgress())
-                    MarkBufferDirtyHint(buf, true);
+                for (int k = 0; k < m->deaths; k++)
+                    if (m->match[m->death[k].match].entry < entries)
+                        stamp(zone, m->match[m->death[k].match].entry, m->death[k], running);
             }
+            else
+                stamp_by_tid(page, zone, *m, running);
+            // A standby's stamps live in memory only: the page is not its own to write.
+            if (!RecoveryInProgress())
+                MarkBufferDirtyHint(buf, true);
+        }
+        if (sound && !RecoveryInProgress())
+        {
+            empty = remove_most(tree, buf);
+            flag_child(tree, buf, path, running);
         }
         LockBuffer(buf, BUFFER_LOCK_UNLOCK);
     }
     if (!pinned)
         ReleaseBuffer(buf);
     m->deaths = 0;
+    m->nothing_alive = false;
+    return empty;
 }
 }  // namespace steady

@@ -55,7 +55,8 @@ struct PageMatches
     Continuation left;    // backward, the same way if `dir` is backward
     int first, last;      // match[first .. last], in index order
     int tuples_used;
-    int deaths;  // what was found out about matches since
+    bool nothing_alive;  // all of the page is stamped, and it had no match
+    int deaths;          // what was found out about matches since
     Death death[kMaxEntries];
     Match match[kMaxEntries];
     alignas(MAXIMUM_ALIGNOF) char tuples[BLCKSZ];
@@ -78,7 +79,9 @@ void read_matches(const PageReader &, Buffer buf, int slot, PageMatches *m);
 // The search key of a continuation's tuple: backward, entries before it come next.
 void edge_place(const KeySchema &, const Continuation &, SearchKey *key);
 
-// Stamps the matches in m->death, if the page still is what was read: pinned since, or with an unchanged LSN. Gives up if
-// the lock can't be had at once. `running`: what the scan's snapshot sees running.
-void stamp_dead(const Tree &, PageMatches *m, const Running &running);
+// When a scan leaves a page: stamps the matches in m->death, if the page still is what was read (pinned since, or with an
+// unchanged LSN); takes entries away that are dead to all, if they are most of it; flags the page in its parent if
+// nothing on it is alive. Gives up where a lock can't be had at once. `running`: what the scan's snapshot sees running;
+// `path`: likely ancestors. True if the page was left empty: it can be unlinked once it isn't pinned any more.
+bool settle_page(const Tree &, PageMatches *m, const Running &running, Path *path);
 }  // namespace steady

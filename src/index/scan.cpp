@@ -1,7 +1,9 @@
 #include "index/scan.hpp"
 
 #include "index/matches.hpp"
+#include "index/flags.hpp"
 #include "index/parallel.hpp"
+#include "index/unlink.hpp"
 #include "pg/settings.hpp"
 
 namespace steady
@@ -17,6 +19,7 @@ struct Scan
     bool has_run[2];
     SearchKey run_end[2];
 
+    Path path;  // of the last descent
     Witness witness;
     bool witness_known;
     // The heap's count of rows found through the index when the last TID was returned.
@@ -59,6 +62,7 @@ static PageMatches *unused_page(Scan *s)
         m = static_cast<PageMatches *>(MemoryContextAlloc(s->context, sizeof(PageMatches)));
     m->buf = InvalidBuffer;
     m->deaths = 0;
+    m->nothing_alive = false;
     return m;
 }
 
@@ -67,10 +71,12 @@ static void give_up_page(Scan *s, PageMatches *m)
 {
     if (m == nullptr)
         return;
-    stamp_dead(*s->tree, m, s->witness.running);
+    bool empty = settle_page(*s->tree, m, s->witness.running, &s->path);
     if (BufferIsValid(m->buf))
         ReleaseBuffer(m->buf);
     m->buf = InvalidBuffer;
+    if (empty)
+        unlink_page(*s->tree, m->block);
     if (s->spare == nullptr)
         s->spare = m;
     else
@@ -82,7 +88,7 @@ static void leave_page(Scan *s)
     if (s->current == nullptr)
         return;
     if (s->current == s->marked)
-        stamp_dead(*s->tree, s->current, s->witness.running);  // the mark keeps page and pin
+        settle_page(*s->tree, s->current, s->witness.running, &s->path);  // the mark keeps page and pin
     else
         give_up_page(s, s->current);
     s->current = nullptr;
@@ -98,6 +104,7 @@ static void drop_mark(Scan *s)
 void rescan(IndexScanDesc scan, ScanKey keys, int nkeys)
 {
     Scan *s = state(scan);
+    s->tree->heap = scan->heapRelation;  // nullptr for bitmap scans
     leave_page(s);
     drop_mark(s);
     if (keys != nullptr && scan->numberOfKeys > 0)
@@ -139,12 +146,28 @@ static void count_search(IndexScanDesc scan)
     pg::count_index_search(scan);
 }
 
+static const Witness &witness(IndexScanDesc scan)
+{
+    Scan *s = state(scan);
+    if (!s->witness_known)
+        make_witness(scan->xs_snapshot, s->keys_context, &s->witness);
+    s->witness_known = true;
+    return s->witness;
+}
+
 // To the leaf and the slot from which on (in direction) entries can match. InvalidBuffer if the index is empty.
 static Buffer seek(IndexScanDesc scan, ScanDirection dir, const SearchKey &key, int *slot)
 {
-    const Tree &tree = *state(scan)->tree;
+    Scan *s = state(scan);
+    const Tree &tree = *s->tree;
     bool forward = ScanDirectionIsForward(dir);
     count_search(scan);
+    if (settings::kill && may_skip(witness(scan)))
+    {
+        bool none;
+        return descend_past_dead(tree, key, dir, s->witness, s->has_run[forward] ? &s->run_end[forward] : nullptr,
+                                 &s->path, slot, &none);
+    }
     Buffer buf = key.n > 0 ? descend(tree, key, 0, Lock::share, nullptr)
                            : descend_edge(tree, 0, !forward, Lock::share);
     if (!BufferIsValid(buf))
@@ -206,15 +229,6 @@ static Buffer follow(IndexScanDesc scan, ScanDirection dir, const Continuation &
             break;
     }
     return InvalidBuffer;
-}
-
-static const Witness &witness(IndexScanDesc scan)
-{
-    Scan *s = state(scan);
-    if (!s->witness_known)
-        make_witness(scan->xs_snapshot, s->keys_context, &s->witness);
-    s->witness_known = true;
-    return s->witness;
 }
 
 // Before the scan goes on: was there a visible row behind the last TID? If not, the versions of that row are looked at,
@@ -279,11 +293,25 @@ static bool read_on(IndexScanDesc scan, ScanDirection dir, Continuation *c)
                     IsMVCCSnapshot(scan->xs_snapshot);
 
     PageMatches *m = unused_page(s);
+    // Along pages without matches, now and then a new descent may pass over more of them than a step: the more often if
+    // the last one did.
+    bool may_climb = settings::kill && may_skip(witness(scan));
+    int empty_pages = 0, patience = 2;
     for (;;)
     {
         CHECK_FOR_INTERRUPTS();
         int slot;
-        Buffer buf = follow(scan, dir, *c, &slot);
+        Buffer buf;
+        if (empty_pages >= patience && c->kind == Continuation::Kind::link && c->tuple_size > 0)
+        {
+            SearchKey key;
+            edge_place(*tree.schema, *c, &key);
+            buf = seek(scan, dir, key, &slot);
+            patience = BufferIsValid(buf) && BufferGetBlockNumber(buf) == c->link ? std::min(2 * patience, 64) : 2;
+            empty_pages = 0;
+        }
+        else
+            buf = follow(scan, dir, *c, &slot);
         if (!BufferIsValid(buf))
             break;
         PredicateLockPage(tree.rel, BufferGetBlockNumber(buf), scan->xs_snapshot);
@@ -302,7 +330,13 @@ static bool read_on(IndexScanDesc scan, ScanDirection dir, Continuation *c)
             s->position = d ? m->first : m->last;
             return true;
         }
+        empty_pages += may_climb && m->nothing_alive;
+        m->buf = buf;
+        bool empty = settle_page(tree, m, s->witness.running, &s->path);
+        m->buf = InvalidBuffer;
         ReleaseBuffer(buf);
+        if (empty)
+            unlink_page(tree, m->block);
         copy_continuation(c, m->onward);
     }
     if (scan->parallel_scan != nullptr)

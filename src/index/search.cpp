@@ -9,9 +9,7 @@ namespace steady
 // meanwhile: it starts again. So often in a row is no coincidence.
 constexpr int kMaxAttempts = 100;
 
-// The root, or a page that serves as one, with a lock of `lock` if it is at `level`, else shared. InvalidBuffer if the
-// tree is empty or lower than `level`.
-static Buffer get_root(Relation rel, int level, Lock lock, MetaData *m)
+Buffer get_root(Relation rel, int level, Lock lock, MetaData *m)
 {
     for (bool fresh = false;; fresh = true)
     {

@@ -193,6 +193,13 @@ static void fill_half(Page made, Page like, const Halves &h, int from, int to, E
     }
 }
 
+static void keep_sticky(Page page, bool sticky)
+{
+    Zone *zone = sticky ? zone_for_stamping(page, Codec::entries(page)) : nullptr;
+    if (zone != nullptr)
+        zone->flags |= kMaybeFlagged;
+}
+
 // Puts the downlink of `right` behind that of `left`: ends the split that made it. Releases both.
 static void insert_downlink(const Tree &tree, Buffer left, Buffer right, Path *path);
 
@@ -238,6 +245,11 @@ void split_insert(const Tree &tree, Buffer buf, int slot, Entry entry, Path *pat
     tail(made_right.data)->left = block;
     tail(made_right.data)->right = tail(page)->right;
 
+    // Both halves stay what the page may be to those above. Nothing of it is flagged any more: the way up was cleared for
+    // what is about to be put in.
+    Zone *zone = zone_of(page, Codec::entries(page));
+    bool sticky = zone != nullptr && (zone->flags & kMaybeFlagged);
+
     Change change(tree.rel);
     change.begin();
     if (BufferIsValid(child))
@@ -264,10 +276,12 @@ void split_insert(const Tree &tree, Buffer buf, int slot, Entry entry, Path *pat
         PageSetLSN(made_left.data, PageGetLSN(page));
         Codec::adopt(page, made_left.data, left_patch);
         zone_clear(page);
+        keep_sticky(page, sticky);
     }
     Patch &right_patch = change.touch(right);
     memcpy(page_of(right), made_right.data, BLCKSZ);
     zone_clear(page_of(right));
+    keep_sticky(page_of(right), sticky);
     right_patch.note_whole();
     if (BufferIsValid(next))
     {

@@ -135,6 +135,8 @@ void ZoneCarrier::drop(Page page)
     Zone *z = lifted_ ? zone_for_stamping(page, entries_) : nullptr;
     if (z == nullptr)
     {
+        // A page that may be flagged must go on to say so; inserts and fences keep the zone's room free.
+        Assert(!lifted_ || !(flags_ & kMaybeFlagged));
         zone_clear(page);
         return;
     }

@@ -37,6 +37,9 @@ struct Running
     }
 };
 
+// Zone::flags of a page: an ancestor may have it flagged (flags.hpp).
+constexpr uint8 kMaybeFlagged = 1 << 0;
+
 struct Zone
 {
     uint64 run;
@@ -107,6 +110,11 @@ class ZoneCarrier
     // `count` new entries, alive, in front of entry `at`.
     void insert(int at, int count);
     void erase(int at, int count);
+    // No entries are left.
+    void erase_all()
+    {
+        entries_ = 0;
+    }
     // Puts the zone down on the changed page; empties it if it doesn't fit.
     void drop(Page page);
     bool lifted() const

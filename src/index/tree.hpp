@@ -59,6 +59,9 @@ void free_page(Relation rel, BlockNumber block);
 MetaData read_meta(Relation rel, bool fresh);
 
 // ---- descents (search.cpp)
+// The root, or a page that serves as one, share-locked (with `lock` if it is at `level`). InvalidBuffer if the tree is
+// empty or lower than `level`.
+Buffer get_root(Relation rel, int level, Lock lock, MetaData *m);
 // The page at `level` whose range holds `key`, pinned and locked. InvalidBuffer if the index is empty (or not that
 // high). `path` (may be nullptr) gets the pages passed. Leaf entries are found with Codec::find.
 Buffer descend(const Tree &, const SearchKey &key, int level, Lock lock, Path *path);

@@ -715,9 +715,8 @@ void TupleCodec::remove(Page page, const RemovalSet &set, Patch &patch)
     note_slots(from, to, patch);
     repair_gaps(page, patch);
     if (slots(page) == 0)
-        zone_clear(page);
-    else
-        zone.drop(page);
+        zone.erase_all();
+    zone.drop(page);
 }
 
 void TupleCodec::erase(Page page, int slot, Patch &patch)

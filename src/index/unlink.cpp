@@ -16,6 +16,7 @@
 // On a leaf the lock is a cleanup lock, and conditional: an index-only scan's pin keeps VACUUM from freeing the rows of
 // entries that the scan took from the leaf, which only works as long as VACUUM comes by this leaf. For the same reason
 // a pin keeps a leaf in the tree; VACUUM's walk relies on it.
+#include "index/flags.hpp"
 #include "index/split.hpp"
 #include "index/unlink.hpp"
 #include "index/wal.hpp"
@@ -144,8 +145,10 @@ bool hand_over(const Tree &tree, const Neighbours &n, int slot, int next)
     {
         if (!leaf)
             return false;
-        anew = false;  // a leaf can do without a low fence
+        anew = false;
+        low = nullptr;  // a leaf can do without
     }
+    bool unknown = has_flag(page, kLowUnknown) || low != Codec::low(page);
 
     if (leaf)
         PredicateLockPageCombine(tree.rel, BufferGetBlockNumber(n.page), right_block);
@@ -171,11 +174,12 @@ bool hand_over(const Tree &tree, const Neighbours &n, int slot, int next)
         first = Codec::next(right, 0);
         Codec::set_child(right, first, child, right_patch);
         Codec::insert(right, first + 1, divider, right_patch);
+        if (Zone *flags = zone_of(right, Codec::entries(right)))
+            set_zone_code(flags, Codec::entry_number(right, first), kAlive);
     }
-    bool unknown = has_flag(page, kLowUnknown) || !Codec::set_low(right, low, right_patch);
+    Codec::set_low(right, low, right_patch);
     if (unknown)
     {
-        Codec::set_low(right, nullptr, right_patch);
         tail(right)->flags |= kLowUnknown;
         right_patch.note_field(right, tail(right)->flags);
     }
@@ -183,6 +187,12 @@ bool hand_over(const Tree &tree, const Neighbours &n, int slot, int next)
     right_patch.note_field(right, tail(right)->left);
 
     Patch &parent_patch = change.touch(n.parent);
+    if (Zone *flags = zone_of(parent, Codec::entries(parent)))
+    {
+        // The downlink stands for the right sibling from now on. An inner page gets a child that isn't flagged on it.
+        StampCode code = zone_code(flags, Codec::entry_number(parent, next));
+        set_zone_code(flags, Codec::entry_number(parent, slot), leaf ? code : kAlive);
+    }
     Codec::set_child(parent, slot, right_block, parent_patch);
     Codec::erase(parent, next, parent_patch);
 
@@ -244,8 +254,14 @@ Outcome take_out(const Tree &tree, BlockNumber block, int level, BlockNumber *pa
             *parent = tail(page)->left;
             outcome = *parent == InvalidBlockNumber ? Outcome::refused : Outcome::last_child;
         }
-        else if (child_of(Codec::at(page, slot)) == block && hand_over(tree, n, slot, next))
-            outcome = Outcome::unlinked;
+        else if (child_of(Codec::at(page, slot)) == block)
+        {
+            // A child that isn't flagged on the right sibling is about to come to it, below this parent.
+            if (level > 0)
+                clear_flags(tree, n.parent, key, &path);
+            if (hand_over(tree, n, slot, next))
+                outcome = Outcome::unlinked;
+        }
     }
     n.release();
     if (outcome == Outcome::unlinked)

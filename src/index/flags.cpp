@@ -1,0 +1,330 @@
+#include "index/flags.hpp"
+
+#include "index/split.hpp"
+#include "pg/errors.hpp"
+
+namespace steady
+{
+bool all_stamped(Page page)
+{
+    int entries = Codec::entries(page);
+    const Zone *z = zone_of(page, entries);
+    if (z == nullptr)
+        return entries == 0;
+    if (static_cast<int>(z->dead) == entries)
+        return true;
+    // Gaps count as entries, and are never stamped. They are a minority.
+    if (static_cast<int>(z->dead) < entries / 2)
+        return false;
+    return static_cast<int>(z->dead) == entries - (Codec::slots(page) - Codec::live(page));
+}
+
+// The zone is changed in a way that must not get lost before the next crash: a hint would be forgotten where the relation
+// skips WAL. The hint comes first, since with checksums it logs an image against torn pages.
+static void mark_zone_dirty(Buffer buf)
+{
+    MarkBufferDirtyHint(buf, true);
+    MarkBufferDirty(buf);
+}
+
+static int downlink_to(Page page, BlockNumber child)
+{
+    for (int i = Codec::next(page, 0); i < Codec::slots(page); i = Codec::next(page, i + 1))
+        if (child_of(Codec::at(page, i)) == child)
+            return i;
+    return -1;
+}
+
+// The parent of `child`, exclusively locked without waiting, from the guess in `path` or just to its right.
+static Buffer try_parent(const Tree &tree, BlockNumber child, int level, Path *path, int *slot)
+{
+    if (level >= path->levels)
+        return InvalidBuffer;
+    BlockNumber block = path->block[level];
+    for (int i = 0; i < 3 && block != InvalidBlockNumber; i++)
+    {
+        Buffer buf = ReadBuffer(tree.rel, block);
+        if (!ConditionalLockBuffer(buf))
+        {
+            ReleaseBuffer(buf);
+            break;
+        }
+        Page page = page_of(buf);
+        if (page_fault(page, block) != nullptr || block == kMetaBlock || tail(page)->level != level)
+        {
+            UnlockReleaseBuffer(buf);
+            break;
+        }
+        if (!has_flag(page, kDeleted) && (*slot = downlink_to(page, child)) >= 0)
+        {
+            path->block[level] = block;
+            return buf;
+        }
+        block = tail(page)->right;
+        UnlockReleaseBuffer(buf);
+    }
+    return InvalidBuffer;
+}
+
+void flag_child(const Tree &tree, Buffer child, Path *path, const Running &running)
+{
+    Page page = page_of(child);
+    if (RecoveryInProgress() || is_rightmost(page) || has_flag(page, kIncompleteSplit) || has_flag(page, kDeleted) ||
+        !all_stamped(page))
+        return;
+    Zone *zone = zone_for_stamping(page, Codec::entries(page));
+    if (zone == nullptr)
+        return;
+    StampRange hull;
+    bool to_all = !zone_hull(zone, &hull);
+    // Whoever sees a running transaction in the middle couldn't use the flag.
+    if (!to_all && running.any_in(hull))
+        return;
+    zone->flags |= kMaybeFlagged;
+    mark_zone_dirty(child);
+
+    int slot;
+    Buffer parent = try_parent(tree, BufferGetBlockNumber(child), tail(page)->level + 1, path, &slot);
+    if (!BufferIsValid(parent))
+        return;
+    Page above = page_of(parent);
+    Zone *flags = zone_for_stamping(above, Codec::entries(above));
+    StampCode code = kAlive;
+    if (flags != nullptr)
+        code = to_all ? kDeadToAll : zone_code_for(flags, hull, running);
+    if (code != kAlive)
+    {
+        set_zone_code(flags, Codec::entry_number(above, slot), code);
+        MarkBufferDirtyHint(parent, true);
+        flag_child(tree, parent, path, running);
+    }
+    UnlockReleaseBuffer(parent);
+}
+
+void clear_flags(const Tree &tree, Buffer child, const SearchKey &key, Path *path)
+{
+    Page page = page_of(child);
+    Zone *zone = zone_of(page, Codec::entries(page));
+    if (zone == nullptr || !(zone->flags & kMaybeFlagged))
+        return;
+    int slot;
+    Buffer parent = find_parent(tree, tail(page)->level + 1, BufferGetBlockNumber(child), key, path, &slot);
+    if (!BufferIsValid(parent))
+        report_corruption(tree.rel, BufferGetBlockNumber(child), "page has no downlink in its parent level");
+    Page above = page_of(parent);
+    Zone *flags = zone_of(above, Codec::entries(above));
+    if (flags != nullptr)
+    {
+        set_zone_code(flags, Codec::entry_number(above, slot), kAlive);
+        mark_zone_dirty(parent);
+        // Not stopping at a flag that is clear already: a clearing before this one may have failed half-way.
+        clear_flags(tree, parent, key, path);
+    }
+    UnlockReleaseBuffer(parent);
+    zone->flags &= ~kMaybeFlagged;
+    mark_zone_dirty(child);
+}
+
+bool may_skip(const Witness &w)
+{
+    return w.kind != Witness::Kind::nothing && w.kind != Witness::Kind::dead_to_all && !RecoveryInProgress() &&
+           !IsolationIsSerializable();
+}
+
+// ---- descents
+
+// A place on the way down.
+struct Descent
+{
+    Descent(const Tree &tree, const SearchKey &key, bool forward, const Witness &witness, const SearchKey *end, Path *path)
+        : tree(tree), key(&key), forward(forward), witness(witness), end(end), path(path)
+    {
+    }
+    const Tree &tree;
+    const SearchKey *key;
+    bool forward;
+    const Witness &witness;
+    const SearchKey *end;
+    Path *path;
+    bool skipped = false;    // children were passed over
+    bool from_edge = false;  // forward, in the page at hand: all of the next one is in question
+    // The place moves to where the children that were passed over begin (backward) or end (forward, across pages).
+    SearchKey moved;
+    alignas(MAXIMUM_ALIGNOF) char pivot[kMaxEntry + MAXALIGN(sizeof(ItemPointerData))];
+
+    void move_to(Entry e)
+    {
+        memcpy(pivot, e, IndexTupleSize(e));
+        key_from_pivot(*tree.schema, reinterpret_cast<Entry>(pivot), &moved);
+        key = &moved;
+    }
+    // Is what begins at this pivot (backward: what ends there) beyond what is wanted?
+    bool past_end(Entry e) const
+    {
+        if (end == nullptr || end->n == 0)
+            return false;
+        int order = compare_pivot(*tree.schema, *end, e);
+        return forward ? order <= 0 : order >= 0;
+    }
+};
+
+// Right, to the page of this level that holds the place. As move_right(), but backward a page that ends just at the place
+// will do: what is in front of the place is on it.
+static Buffer settle(const Descent &d, Buffer buf)
+{
+    for (BlockNumber steps = 0;; steps++)
+    {
+        Page page = page_of(buf);
+        bool here = !has_flag(page, kDeleted);
+        Entry high = here && !d.from_edge ? Codec::high(page) : nullptr;
+        if (high != nullptr)
+        {
+            int order = compare_pivot(*d.tree.schema, *d.key, high);
+            here = d.forward ? order < 0 : order <= 0;
+        }
+        if (here)
+            return buf;
+        BlockNumber block = BufferGetBlockNumber(buf);
+        if (is_rightmost(page))
+            report_corruption(d.tree.rel, block, "deleted page has no right sibling");
+        check_steps(d.tree.rel, block, steps);
+        buf = step(d.tree.rel, buf, tail(page)->right, Lock::share);
+    }
+}
+
+static int place_on(const Descent &d, Page page)
+{
+    if (d.from_edge)
+        return Codec::next(page, 0);
+    int slot = Codec::find_child(*d.tree.schema, *d.key, page);
+    if (d.forward)
+        return slot;
+    int before = Codec::previous(page, slot - 1);
+    return before >= 0 && compare_pivot(*d.tree.schema, *d.key, Codec::at(page, slot)) == 0 ? before : slot;
+}
+
+enum class Outcome : uint8
+{
+    found,
+    none,    // nothing that is wanted lies on this way
+    further, // all of a page was passed over: again from the root, where flags of whole subtrees are
+    astray,  // a link was out of date: the same again
+};
+
+// The child of an inner page (share-locked) to go on with.
+static Outcome choose_child(Descent &d, Page page, int *slot)
+{
+    *slot = place_on(d, page);
+    d.from_edge = false;
+    const Zone *zone = zone_of(page, Codec::entries(page));
+    if (zone == nullptr || zone->dead == 0)
+        return Outcome::found;
+    uint32 skip = codes_to_skip(d.witness, zone);
+    int n = Codec::slots(page);
+    for (int passed = 1; skip >> zone_code(zone, *slot) & 1; passed++)
+    {
+        Entry e = Codec::at(page, *slot);
+        int next = d.forward ? Codec::next(page, *slot + 1) : Codec::previous(page, *slot - 1);
+        // The bound between this child and the next one in direction.
+        Entry bound;
+        if (d.forward)
+            bound = next < n ? Codec::at(page, next) : Codec::high(page);
+        else
+            bound = pivot_columns(e) > 0 ? e : Codec::low(page);
+        if (bound == nullptr)
+        {
+            // Nothing follows, or the low fence was too long to keep: then this child is visited as any other.
+            if (d.forward ? is_rightmost(page) : is_leftmost(page))
+                return Outcome::none;
+            return Outcome::found;
+        }
+        d.skipped = true;
+        // Not past the end of what is wanted; looked at with growing distance, since keys are dear to compare.
+        bool last = next < 0 || next >= n;
+        if ((last || (passed & (passed - 1)) == 0) && d.past_end(bound))
+            return Outcome::none;
+        if (last)
+        {
+            d.move_to(bound);
+            return Outcome::further;
+        }
+        if (!d.forward)
+            d.move_to(bound);
+        d.from_edge = d.forward;
+        *slot = next;
+    }
+    return Outcome::found;
+}
+
+static Outcome try_descend(Descent &d, Buffer *leaf)
+{
+    *leaf = InvalidBuffer;
+    d.from_edge = false;
+    MetaData m;
+    Buffer buf = get_root(d.tree.rel, 0, Lock::share, &m);
+    if (!BufferIsValid(buf))
+        return Outcome::found;
+    d.path->levels = m.level + 1;
+    for (int level = m.level;; level--)
+    {
+        buf = settle(d, buf);
+        Page page = page_of(buf);
+        if (tail(page)->level != level || (!d.from_edge && Codec::below(*d.tree.schema, *d.key, page)))
+        {
+            UnlockReleaseBuffer(buf);
+            return Outcome::astray;
+        }
+        d.path->block[level] = BufferGetBlockNumber(buf);
+        if (level == 0)
+        {
+            *leaf = buf;
+            return Outcome::found;
+        }
+        int slot;
+        Outcome outcome = choose_child(d, page, &slot);
+        if (outcome != Outcome::found)
+        {
+            UnlockReleaseBuffer(buf);
+            return outcome;
+        }
+        buf = step(d.tree.rel, buf, child_of(Codec::at(page, slot)), Lock::share);
+    }
+}
+
+Buffer descend_past_dead(const Tree &tree, const SearchKey &key, ScanDirection dir, const Witness &witness,
+                         const SearchKey *end, Path *path, int *slot, bool *none)
+{
+    constexpr int kMaxAstray = 10;
+    bool forward = ScanDirectionIsForward(dir);
+    Descent d(tree, key, forward, witness, end, path);
+    *none = false;
+    for (int astray = 0; astray < kMaxAstray;)
+    {
+        CHECK_FOR_INTERRUPTS();
+        Buffer buf;
+        switch (try_descend(d, &buf))
+        {
+            case Outcome::found:
+                if (BufferIsValid(buf))
+                {
+                    *slot = d.from_edge ? 0 : Codec::find(*tree.schema, *d.key, page_of(buf));
+                    *slot -= !forward;
+                }
+                return buf;
+            case Outcome::none:
+                *none = true;
+                return InvalidBuffer;
+            case Outcome::further:
+                break;
+            case Outcome::astray:
+                astray++;
+                break;
+        }
+    }
+    // Somebody keeps changing the tree just here: go without passing over anything.
+    Buffer buf = descend(tree, *d.key, 0, Lock::share, path);
+    if (BufferIsValid(buf))
+        *slot = Codec::find(*tree.schema, *d.key, page_of(buf)) - !forward;
+    return buf;
+}
+}  // namespace steady
