@@ -31,7 +31,7 @@ CXX_VISIBILITY = -fvisibility=hidden -fvisibility-inlines-hidden
 override PG_CPPFLAGS += -I$(CURDIR)/src -isystem $(shell $(PG_CONFIG) --includedir-server) \
 	-D'PGDLLEXPORT=__attribute__((visibility("default")))' $(if $(DEBUG),-DSTEADY_DEBUG)
 override PG_CXXFLAGS += $(CXX_DIALECT) $(CXX_VISIBILITY) -Wall -Wextra $(if $(WERROR),-Werror) \
-	$(if $(findstring clang,$(CXX)),-Wno-unknown-warning-option) -MMD -MP
+	$(if $(findstring clang,$(CXX)),-Wno-unknown-warning-option -Wno-ignored-attributes -Wno-deprecated-volatile) -MMD -MP
 
 EXTRA_CLEAN = $(OBJS:.o=.d) .built-for build
 
