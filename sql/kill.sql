@@ -22,18 +22,19 @@ BEGIN
 END $$;
 CREATE FUNCTION killed() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT killed FROM steady_stats('t_k')); END $$;
 
--- A table of which the first nine tenths are deleted; scanned again and again
-CREATE PROCEDURE fresh(kind text) LANGUAGE plpgsql AS $$
+-- A table of which rows are deleted: less than half of a page's, so that the scan that finds them leaves it to others to
+-- take them away. Scanned again and again
+CREATE PROCEDURE fresh(kind text, dead text DEFAULT 'k <= 4500 AND k % 100 < 45') LANGUAGE plpgsql AS $$
 BEGIN
 	DROP TABLE IF EXISTS t;
 	EXECUTE format('CREATE %s TABLE t (k int, id int, filler text) WITH (autovacuum_enabled = off, fillfactor = 90)', kind);
 	INSERT INTO t SELECT i, i, repeat('f', 500) FROM generate_series(1, 5000) i;
 	CREATE INDEX t_k ON t USING steady (k) INCLUDE (id);
 	COMMIT;
-	DELETE FROM t WHERE k <= 4500;
+	EXECUTE 'DELETE FROM t WHERE ' || dead;
 	COMMIT;
 END $$;
--- fewer: another scan after the first touches less than a tenth of its pages; off: nobody heeds marks, nobody sets any
+-- fewer: another scan after the first leaves out pages whose rows are all dead; off: nobody heeds marks, nobody sets any
 CREATE FUNCTION scan_thrice(query text, OUT before bigint, OUT after bigint, OUT fewer bool, OUT off bool) LANGUAGE plpgsql AS $$
 DECLARE
 	first int;
@@ -47,7 +48,7 @@ BEGIN
 	PERFORM touched(query);
 	after := killed();
 	second := touched(query);
-	fewer := second * 10 < first;
+	fewer := second * 5 < first * 4;
 	SET LOCAL steady.kill = off;
 	off := off AND touched(query) = first;
 END $$;
@@ -76,7 +77,7 @@ SELECT * FROM scan_thrice('SELECT filler FROM t WHERE k < 4600 ORDER BY k');
 SET enable_indexscan = off;
 CREATE TABLE bitmap_touched AS SELECT touched('SELECT filler FROM t WHERE k < 4600') AS heeding;
 SET steady.kill = off;
-SELECT heeding * 5 < touched('SELECT filler FROM t WHERE k < 4600') AS heeds FROM bitmap_touched;
+SELECT heeding * 5 < 4 * touched('SELECT filler FROM t WHERE k < 4600') AS heeds FROM bitmap_touched;
 RESET steady.kill;
 RESET enable_indexscan;
 RESET enable_indexonlyscan;
@@ -90,14 +91,28 @@ SELECT steady_verify('t_k', true);
 CALL fresh('');
 CREATE TABLE stats AS SELECT * FROM steady_stats('t_k');
 SELECT count(filler) FROM t WHERE k < 4600;
-INSERT INTO t SELECT i, i, 'new' FROM generate_series(1, 4500) i ORDER BY i * 7 % 4507;
-SELECT n.leaf_pages - s.leaf_pages AS more_pages, n.entries, n.killed FROM stats s, steady_stats('t_k') n;
+INSERT INTO t SELECT i, i, 'new' FROM generate_series(1, 4500) i WHERE i % 100 < 45 ORDER BY i * 7 % 4507;
+SELECT n.leaf_pages - s.leaf_pages AS more_pages, n.entries - n.killed AS live, n.killed < 50 AS removed FROM stats s, steady_stats('t_k') n;
 SELECT count(*), sum(k) FROM t WHERE k > 0;
 SELECT steady_verify('t_k', true);
 
+-- A scan that leaves pages mostly dead takes the entries away itself, and then the pages.
+CALL fresh('', 'k <= 4500');
+SELECT entries, leaf_pages > 10 AS many FROM steady_stats('t_k');
+SELECT count(filler) FROM t WHERE k < 4600;
+SELECT entries - killed AS live, killed < 100 AS removed, leaf_pages, deleted_pages > 8 AS unlinked FROM steady_stats('t_k');
+SELECT count(*), sum(k) FROM t WHERE k > 0;
+SELECT steady_verify('t_k', true);
+CALL fresh('TEMPORARY', 'k > 1 AND k < 5000');
+SELECT count(filler) FROM (SELECT filler FROM t WHERE k > 0 ORDER BY k DESC) s;
+SELECT entries - killed AS live, killed < 600 AS removed, leaf_pages < 3 AS unlinked FROM steady_stats('t_k');
+SELECT count(*), sum(k) FROM t WHERE k > 0;
+SELECT steady_verify('t_k', true);
+DROP TABLE t;
+
 -- What must not be killed: rows of a chain that goes on, rows whose delete was aborted, rows not yet committed away,
 -- rows that only this transaction has deleted
-CALL fresh('');
+CALL fresh('', 'k <= 4500');
 UPDATE t SET filler = 'hot' WHERE k BETWEEN 4501 AND 4600;
 UPDATE t SET filler = 'hotter' WHERE k BETWEEN 4501 AND 4600;
 SELECT count(filler) FROM t WHERE k < 4600;

@@ -297,11 +297,12 @@ static void stamp_by_tid(Page page, Zone *zone, const PageMatches &m)
     }
 }
 
-void stamp_dead(const Tree &tree, PageMatches *m)
+bool stamp_dead(const Tree &tree, PageMatches *m)
 {
     if (m->killed == 0)
-        return;
+        return false;
     m->killed = 0;
+    bool mostly_dead = false;
     bool pinned = BufferIsValid(m->buf);
     Buffer buf = pinned ? m->buf : ReadBuffer(tree.rel, m->block);
     if (ConditionalLockBuffer(buf))
@@ -324,6 +325,9 @@ void stamp_dead(const Tree &tree, PageMatches *m)
                 else
                     stamp_by_tid(page, zone, *m);
                 MarkBufferDirtyHint(buf, true);
+                uint32 all = 0;
+                each_entry(page, [&](Entry e, int) { all += tid_count(e); });
+                mostly_dead = zone->dead > all / 2;
             }
         }
         LockBuffer(buf, BUFFER_LOCK_UNLOCK);
@@ -331,5 +335,6 @@ void stamp_dead(const Tree &tree, PageMatches *m)
     if (!pinned)
         ReleaseBuffer(buf);
     memset(m->dead, 0, sizeof m->dead);
+    return mostly_dead;
 }
 }  // namespace steady

@@ -71,6 +71,6 @@ void read_matches(const PageReader &, Buffer buf, int slot, PageMatches *m);
 void edge_place(const KeySchema &, const Continuation &, SearchKey *key);
 
 // Stamps the matches marked in m->dead as dead to all, if the page still is what was read: pinned since, or with an
-// unchanged LSN. Gives up if the lock can't be had at once. `heap` may be nullptr.
-void stamp_dead(const Tree &, PageMatches *m);
+// unchanged LSN. Gives up if the lock can't be had at once. True if most of the page's entries are dead now.
+bool stamp_dead(const Tree &, PageMatches *m);
 }  // namespace steady

@@ -1,5 +1,6 @@
 #include "index/scan.hpp"
 
+#include "index/cleanup.hpp"
 #include "index/matches.hpp"
 #include "index/parallel.hpp"
 #include "pg/settings.hpp"
@@ -37,7 +38,7 @@ IndexScanDesc begin_scan(Relation rel, int nkeys, int norderbys)
     auto s = static_cast<Scan *>(palloc0(sizeof(Scan)));
     s->context = CurrentMemoryContext;
     s->keys_context = AllocSetContextCreate(CurrentMemoryContext, "steady scan keys", ALLOCSET_SMALL_SIZES);
-    s->tree = make_tree(rel, scan->heapRelation, s->context);
+    s->tree = make_tree(rel, nullptr, s->context);
     scan->opaque = s;
     scan->xs_itupdesc = RelationGetDescr(rel);
     return scan;
@@ -59,15 +60,17 @@ static PageMatches *unused_page(Scan *s)
     return m;
 }
 
-// Nothing points to `m` any more: stamps what was found dead, gives up the pin.
+// Nothing points to `m` any more: stamps what was found dead, gives up the pin, cleans a page that is mostly dead.
 static void give_up_page(Scan *s, PageMatches *m)
 {
     if (m == nullptr)
         return;
-    stamp_dead(*s->tree, m);
+    bool mostly_dead = stamp_dead(*s->tree, m);
     if (BufferIsValid(m->buf))
         ReleaseBuffer(m->buf);
     m->buf = InvalidBuffer;
+    if (mostly_dead)
+        clean_leaf(*s->tree, m->block);
     if (s->spare == nullptr)
         s->spare = m;
     else
@@ -97,6 +100,7 @@ void rescan(IndexScanDesc scan, ScanKey keys, int nkeys)
     Scan *s = state(scan);
     leave_page(s);
     drop_mark(s);
+    s->tree->heap = scan->heapRelation;  // the server sets it between begin_scan and here; never for bitmap scans
     if (keys != nullptr && scan->numberOfKeys > 0)
         memmove(scan->keyData, keys, nkeys * sizeof(ScanKeyData));
     MemoryContextReset(s->keys_context);
