@@ -26,7 +26,7 @@ BEGIN
 END $$;
 VACUUM ANALYZE btree_t, steady_t;
 
-CREATE FUNCTION explain(query text, am text, OUT nodes text, OUT cost float8) LANGUAGE plpgsql AS $$
+CREATE FUNCTION explain(query text, am text, OUT nodes text, OUT cost float8, OUT startup float8) LANGUAGE plpgsql AS $$
 DECLARE
 	plan jsonb;
 BEGIN
@@ -35,10 +35,11 @@ BEGIN
 	FROM jsonb_path_query(plan, 'strict $.** ? (@.type() == "object").keyvalue() ? (@.key == "Node Type" || @.key == "Index Name" || @.key == "Index Cond").value') n;
 	nodes := replace(nodes, am, 'AM');
 	cost := plan #>> '{0,Plan,Total Cost}';
+	startup := plan #>> '{0,Plan,Startup Cost}';
 END $$;
 
 -- What differs; 15 to 17 can't jump in a btree, so such queries come further down.
-SELECT q, s.nodes, b.nodes, s.cost, b.cost
+SELECT q, s.*, b.*
 FROM unnest(ARRAY[
 		'SELECT * FROM TABLE WHERE c = 5',
 		'SELECT * FROM TABLE WHERE c BETWEEN 100 AND 300',
@@ -63,7 +64,8 @@ FROM unnest(ARRAY[
 		'SELECT * FROM TABLE x JOIN TABLE y ON x.c = y.c WHERE x.a = 1 AND x.b = 1',
 		'SELECT count(*) FROM TABLE x JOIN TABLE y USING (c)']) q,
 	explain(q, 'steady') s, explain(q, 'btree') b
-WHERE s.nodes <> b.nodes OR s.cost NOT BETWEEN 0.85 * b.cost AND 1.15 * b.cost;
+WHERE s.nodes <> b.nodes OR s.cost NOT BETWEEN 0.85 * b.cost AND 1.15 * b.cost
+	OR s.startup NOT BETWEEN 0.85 * b.startup AND 1.15 * b.startup;
 
 -- A column without an equality is jumped over if it has few values.
 SET enable_seqscan = off;
