@@ -79,18 +79,20 @@ BEGIN
 END $$;
 
 CREATE FUNCTION compare_all() RETURNS SETOF text LANGUAGE sql AS $$
-	SELECT compare('n', '', 'true', 'n = 7', 'n > 30', 'n IS NULL', 'n = ANY (''{1.000,7,49.0}'')');
-	SELECT compare('n DESC, iv', 'id', 'n < 10', 'iv = ''1 day'' AND n > 3', 'n = 12 AND iv > ''240:00''');
-	SELECT compare('iv', 'n, p', 'iv = ''1 day''', 'iv BETWEEN ''24:00'' AND ''3 days''');
-	SELECT compare('f', 'id, arr', 'f = 0', 'f <= 0', 'f = ''NaN''', 'f > 5');
-	SELECT compare('w', 'name', 'w = ''Word7''', 'w >= ''WORD25''', 'w = ANY (''{word1,WORD2,x}'')');
-	SELECT compare('w COLLATE "C"', 'w', 'w COLLATE "C" > ''word''', 'w COLLATE "C" < ''word''');
-	SELECT compare('c, name', '', 'c = ''c7''', 'c < ''c2  ''', 'name = ''name5'' AND c > ''c''');
-	SELECT compare('name', '', 'name = ''name1''', 'name > ''name4''', 'name < ''name2'' AND name >= ''name11''');
-	SELECT compare('name DESC', 'name, c', 'name <= ''name33''');
-	SELECT compare('tz', 'id', 'tz = ''10:00+00''', 'tz > ''10:00+03''');
-	SELECT compare('arr', '', 'arr = ''{1,NULL}''', 'arr > ''{2.0}''');
-	SELECT compare('long, id', 'n', 'long > ''long1''', 'id < 100');
+	SELECT r FROM (VALUES
+		('n', '', ARRAY['true', 'n = 7', 'n > 30', 'n IS NULL', 'n = ANY (''{1.000,7,49.0}'')']),
+		('n DESC, iv', 'id', ARRAY['n < 10', 'iv = ''1 day'' AND n > 3', 'n = 12 AND iv > ''240:00''']),
+		('iv', 'n, p', ARRAY['iv = ''1 day''', 'iv BETWEEN ''24:00'' AND ''3 days''']),
+		('f', 'id, arr', ARRAY['f = 0', 'f <= 0', 'f = ''NaN''', 'f > 5']),
+		('w', 'name', ARRAY['w = ''Word7''', 'w >= ''WORD25''', 'w = ANY (''{word1,WORD2,x}'')']),
+		('w COLLATE "C"', 'w', ARRAY['w COLLATE "C" > ''word''', 'w COLLATE "C" < ''word''']),
+		('c, name', '', ARRAY['c = ''c7''', 'c < ''c2  ''', 'name = ''name5'' AND c > ''c''']),
+		('name', '', ARRAY['name = ''name1''', 'name > ''name4''', 'name < ''name2'' AND name >= ''name11''']),
+		('name DESC', 'name, c', ARRAY['name <= ''name33''']),
+		('tz', 'id', ARRAY['tz = ''10:00+00''', 'tz > ''10:00+03''']),
+		('arr', '', ARRAY['arr = ''{1,NULL}''', 'arr > ''{2.0}''']),
+		('long, id', 'n', ARRAY['long > ''long1''', 'id < 100'])
+	) v (columns, include, conditions), compare(columns, include, VARIADIC conditions) r
 $$;
 
 -- Nothing is all-visible: the rows are fetched

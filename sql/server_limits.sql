@@ -82,9 +82,24 @@ EXPLAIN (COSTS OFF) SELECT * FROM b WHERE flag >= true AND id > 900;
 SELECT count(*) FROM b WHERE flag AND id > 900;
 SELECT count(*) FROM b WHERE NOT flag AND id > 900;
 
+-- Prefixes: under the operator classes for patterns the planner turns to btree alone; under collation C to any.
+SET enable_seqscan = on;
+CREATE TABLE w (t text, n inet);
+INSERT INTO w SELECT md5(i::text), inet '10.0.0.0' + i FROM generate_series(1, 1000) i;
+CREATE INDEX w_pattern ON w USING steady (t text_pattern_ops);
+EXPLAIN (COSTS OFF) SELECT t FROM w WHERE t LIKE 'abc%';
+CREATE INDEX w_c ON w USING steady (t COLLATE "C");
+EXPLAIN (COSTS OFF) SELECT t FROM w WHERE t LIKE 'ab%';
+SELECT t FROM w WHERE t LIKE 'ab%' ORDER BY t COLLATE "C";
+EXPLAIN (COSTS OFF) SELECT t FROM w WHERE t ~ '^abc';
+EXPLAIN (COSTS OFF) SELECT t FROM w WHERE t ^@ 'abc';
+CREATE INDEX w_n ON w USING steady (n);
+EXPLAIN (COSTS OFF) SELECT n FROM w WHERE n << inet '10.0.1.0/30';
+SELECT n FROM w WHERE n << inet '10.0.1.0/30' ORDER BY n;
+
 -- Proofs from uniqueness: a join that can be left out
 RESET enable_seqscan;
-EXPLAIN (COSTS OFF) SELECT a.v FROM t a LEFT JOIN t b ON a.v = b.k;
+EXPLAIN (COSTS OFF) SELECT a.v FROM t a LEFT JOIN t b ON a.v = b.k;	-- 18: the table itself, once
 
 -- Exclusion constraints work, and ON CONFLICT with them. They can be deferred.
 SET client_min_messages = error;

@@ -4,9 +4,11 @@
 // goes here; the row's line pointer is not used again before VACUUM has been at every leaf with a cleanup lock.
 #include "index/cleanup.hpp"
 
+#include "index/unlink.hpp"
 #include "index/wal.hpp"
 #include "index/witness.hpp"
 #include "pg/errors.hpp"
+#include "pg/settings.hpp"
 
 namespace steady
 {
@@ -245,7 +247,7 @@ bool make_room(const Tree &tree, Buffer leaf, Size size, bool unchanged, bool un
         if (Codec::fits(page, size))
             return true;
     }
-    if (unchanged || unique)
+    if ((unchanged || unique) && settings::kill)
     {
         remove_versions(tree, leaf, size, unchanged);
         if (Codec::fits(page, size))
@@ -257,12 +259,27 @@ bool make_room(const Tree &tree, Buffer leaf, Size size, bool unchanged, bool un
     return Codec::fits(page, size);
 }
 
-int remove_killed(const Tree &tree, Buffer leaf)
+void clean_leaf(const Tree &tree, BlockNumber block)
 {
-    Assert(!RecoveryInProgress());
-    if (tree.heap == nullptr)
-        return 0;
-    check_leaf(tree, leaf);
-    return remove_killed(tree, leaf, 0);
+    if (tree.heap == nullptr || RecoveryInProgress())
+        return;
+    Buffer leaf = pin_page(tree.rel, block);
+    if (!ConditionalLockBuffer(leaf))
+    {
+        ReleaseBuffer(leaf);
+        return;
+    }
+    Page page = page_of(leaf);
+    check_page(tree.rel, leaf);
+    bool empty = false;
+    if (is_leaf(page) && !has_flag(page, kDeleted))
+    {
+        check_leaf(tree, leaf);
+        remove_killed(tree, leaf, 0);
+        empty = Codec::live(page) == 0 && !is_rightmost(page);
+    }
+    UnlockReleaseBuffer(leaf);
+    if (empty)
+        unlink_page(tree, block);
 }
 }  // namespace steady

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "index/tree.hpp"
-#include "index/unlink.hpp"
 
 namespace steady
 {
@@ -12,15 +11,8 @@ namespace steady
 // can be nothing else; merges equal keys into posting lists. True if the entry fits now. Slots may have moved.
 bool make_room(const Tree &, Buffer leaf, Size size, bool unchanged, bool unique);
 
-// Takes away the entries of `leaf` (exclusively locked) that are stamped dead to all and that the heap confirms: for a
-// scan that leaves a page mostly dead, not in recovery. Returns how many TIDs went; a page left empty is the caller's
-// to unlink.
-int remove_killed(const Tree &, Buffer leaf);
-
-// Stamps entries of `leaf` (pinned, not locked) as dead to all: conditional exclusive lock; drops the set if the page
-// changed in a way that could have recycled TIDs (see scan.hpp) or the lock can't be had. `entries` holds heap TIDs.
-struct KilledTid
-{
-    ItemPointerData tid;
-};
+// For a scan that has left a leaf mostly dead: takes away the entries that are stamped dead to all and that the heap
+// confirms, and unlinks the leaf if it is empty then. Does nothing in recovery, or if others use the page. Nothing is
+// locked or pinned by the caller.
+void clean_leaf(const Tree &, BlockNumber block);
 }  // namespace steady

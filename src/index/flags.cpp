@@ -136,8 +136,9 @@ bool may_skip(const Witness &w)
 // A place on the way down.
 struct Descent
 {
-    Descent(const Tree &tree, const SearchKey &key, bool forward, const Witness &witness, const SearchKey *end, Path *path)
-        : tree(tree), key(&key), forward(forward), witness(witness), end(end), path(path)
+    Descent(const Tree &tree, const SearchKey &key, bool forward, const Witness &witness, const SearchKey *end, Path *path,
+            Leftovers *leftovers)
+        : tree(tree), key(&key), forward(forward), witness(witness), end(end), path(path), leftovers(leftovers)
     {
     }
     const Tree &tree;
@@ -146,7 +147,7 @@ struct Descent
     const Witness &witness;
     const SearchKey *end;
     Path *path;
-    bool skipped = false;    // children were passed over
+    Leftovers *leftovers;
     bool from_edge = false;  // forward, in the page at hand: all of the next one is in question
     // The place moves to where the children that were passed over begin (backward) or end (forward, across pages).
     SearchKey moved;
@@ -220,6 +221,7 @@ static Outcome choose_child(Descent &d, Page page, int *slot)
     if (zone == nullptr || zone->dead == 0)
         return Outcome::found;
     uint32 skip = codes_to_skip(d.witness, zone);
+    uint32 removable = d.leftovers != nullptr ? codes_to_skip(d.leftovers->witness, zone) : 0;
     int n = Codec::slots(page);
     for (int passed = 1; skip >> zone_code(zone, *slot) & 1; passed++)
     {
@@ -238,7 +240,12 @@ static Outcome choose_child(Descent &d, Page page, int *slot)
                 return Outcome::none;
             return Outcome::found;
         }
-        d.skipped = true;
+        if ((removable >> zone_code(zone, *slot) & 1) && d.leftovers->count < Leftovers::kMost)
+        {
+            if (tail(page)->level > 1)
+                return Outcome::found;  // its leaves are looked for
+            d.leftovers->block[d.leftovers->count++] = child_of(e);
+        }
         // Not past the end of what is wanted; looked at with growing distance, since keys are dear to compare.
         bool last = next < 0 || next >= n;
         if ((last || (passed & (passed - 1)) == 0) && d.past_end(bound))
@@ -292,11 +299,11 @@ static Outcome try_descend(Descent &d, Buffer *leaf)
 }
 
 Buffer descend_past_dead(const Tree &tree, const SearchKey &key, ScanDirection dir, const Witness &witness,
-                         const SearchKey *end, Path *path, int *slot, bool *none)
+                         const SearchKey *end, Path *path, int *slot, bool *none, Leftovers *leftovers)
 {
     constexpr int kMaxAstray = 10;
     bool forward = ScanDirectionIsForward(dir);
-    Descent d(tree, key, forward, witness, end, path);
+    Descent d(tree, key, forward, witness, end, path, leftovers);
     *none = false;
     for (int astray = 0; astray < kMaxAstray;)
     {

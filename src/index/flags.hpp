@@ -31,10 +31,26 @@ void clear_flags(const Tree &, Buffer child, const SearchKey &key, Path *path);
 // May this witness pass over flagged children? Serializable transactions would leave no predicate lock on them.
 bool may_skip(const Witness &);
 
+// Leaves that a descent passed over and whose entries are dead to all by now: nobody else would come by to take them away.
+struct Leftovers
+{
+    static constexpr int kMost = 4;  // a descent; the work is spread over many
+    SnapshotData horizon;
+    Witness witness;
+    BlockNumber block[kMost];
+    int count = 0;
+
+    explicit Leftovers(Relation heap)
+    {
+        InitNonVacuumableSnapshot(horizon, GlobalVisTestFor(heap));
+        make_witness(&horizon, CurrentMemoryContext, &witness);
+    }
+};
+
 // As descend() to a leaf for a scan in direction `dir`, but passes over children that are flagged for the witness: to the
 // first leaf at or behind the place of `key` (backward: last leaf at or in front of it) that can have entries for it, and
 // the slot from which on (in direction) they are. `end` (may be nullptr): nothing beyond that place is wanted, in the
-// sense of one_run(). InvalidBuffer if there is nothing; *none tells that from an empty index.
+// sense of one_run(). InvalidBuffer if there is nothing; *none tells that from an empty index. `leftovers` may be nullptr.
 Buffer descend_past_dead(const Tree &, const SearchKey &key, ScanDirection dir, const Witness &, const SearchKey *end,
-                         Path *path, int *slot, bool *none);
+                         Path *path, int *slot, bool *none, Leftovers *leftovers);
 }  // namespace steady

@@ -55,8 +55,8 @@ bool equal_is_identical(Relation index)
     {
         Oid proc = get_opfamily_proc(index->rd_opfamily[i], index->rd_opcintype[i], index->rd_opcintype[i],
                                      kEqualImageProc);
-        if (!OidIsValid(proc) ||
-            !DatumGetBool(OidFunctionCall1Coll(proc, index->rd_indcollation[i], ObjectIdGetDatum(index->rd_opcintype[i]))))
+        if (!OidIsValid(proc) || !DatumGetBool(OidFunctionCall1Coll(proc, index->rd_indcollation[i],
+                                                                    ObjectIdGetDatum(index->rd_opcintype[i]))))
             return false;
     }
     return true;

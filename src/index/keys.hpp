@@ -28,7 +28,7 @@ struct Column
 {
     SortSupportData ssup;  // order within the column's own type, DESC and NULLS FIRST folded in
     Fast fast;
-    FmgrInfo *order;  // the operator class's support function 1
+    FmgrInfo *order;                     // the operator class's support function 1
     mutable struct CrossOrder *crosses;  // order functions of other types that were looked up so far
 };
 

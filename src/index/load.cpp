@@ -109,15 +109,29 @@ void Loader::add_downlink(int level, Entry pivot)
     pfree(waiting);
 }
 
+// How many TIDs may share the entry: as many as a posting list holds, or as the rest of the page is to take.
+int Loader::most_tids(Entry entry) const
+{
+    constexpr int kTid = sizeof(ItemPointerData);
+    int key = entry_size(entry);
+    if (!share_ || key + 2 * kTid > static_cast<int>(kMaxPosting))
+        return 1;
+    int most = (kMaxPosting - key) / kTid;
+    const Level &leaf = level_[0];
+    // Besides the list: its slot, and a high key that may have the same columns and a TID. The zone has half a byte for
+    // each TID.
+    int rest = hole(leaf.page) - 2 * (key + MAXIMUM_ALIGNOF);
+    int fit = std::min((rest - zone_size(leaf.entries)) * 2 / (2 * kTid + 1), (rest - free_wanted_) / kTid);
+    return fit < most / 4 ? most : std::min(fit, most);  // no short lists for a small rest
+}
+
 // Does `entry` go into the posting list of the one before it? Bytes are compared: a value that is equal but stored
 // otherwise (compressed) has its own entry.
 bool Loader::shares(Entry entry) const
 {
     auto waiting = reinterpret_cast<Entry>(waiting_);
-    Size size = IndexTupleSize(entry);
-    return share_ && entry->t_info == waiting->t_info &&
-           MAXALIGN(size) + MAXALIGN((count_ + 1) * sizeof(ItemPointerData)) <= kMaxPosting &&
-           memcmp(waiting + 1, entry + 1, size - sizeof(IndexTupleData)) == 0;
+    return count_ < most_ && entry->t_info == waiting->t_info &&
+           memcmp(waiting + 1, entry + 1, IndexTupleSize(entry) - sizeof(IndexTupleData)) == 0;
 }
 
 void Loader::place_waiting(Entry next)
@@ -145,6 +159,7 @@ void Loader::add(Entry entry)
     memcpy(waiting_, entry, IndexTupleSize(entry));
     tids_[0] = entry->t_tid;
     count_ = 1;
+    most_ = most_tids(entry);
 }
 
 void Loader::finish()

@@ -35,6 +35,7 @@ class Loader
     void add_downlink(int level, Entry pivot);
     void place_waiting(Entry next);
     bool shares(Entry entry) const;
+    int most_tids(Entry entry) const;
 
     Relation index_;
     const KeySchema *schema_;
@@ -49,7 +50,7 @@ class Loader
     // The entry that was added last, and the TIDs that it will share.
     char *waiting_;
     ItemPointerData *tids_;
-    int count_;
+    int count_, most_;
 };
 static_assert(std::is_trivially_destructible_v<Loader>);
 }  // namespace steady

@@ -1,6 +1,5 @@
 #include "index/matches.hpp"
 
-#include "index/cleanup.hpp"
 #include "index/flags.hpp"
 
 
@@ -307,22 +306,11 @@ static void stamp_by_tid(Page page, Zone *zone, const PageMatches &m, const Runn
     });
 }
 
-// Takes entries off that are dead to all by now, if enough of the page is stamped for it to pay. True if none is left.
-static bool remove_most(const Tree &tree, Buffer buf)
-{
-    Page page = page_of(buf);
-    int entries = Codec::entries(page);
-    const Zone *zone = zone_of(page, entries);
-    if (tree.heap == nullptr || zone == nullptr || static_cast<int>(zone->dead) < entries / 2)
-        return false;
-    return remove_killed(tree, buf) > 0 && Codec::slots(page) == 0;
-}
-
 bool settle_page(const Tree &tree, PageMatches *m, const Running &running, Path *path)
 {
     if (m->deaths == 0 && !m->nothing_alive)
         return false;
-    bool empty = false;
+    bool mostly_dead = false;
     bool pinned = BufferIsValid(m->buf);
     Buffer buf = pinned ? m->buf : ReadBuffer(tree.rel, m->block);
     if (ConditionalLockBuffer(buf))
@@ -352,7 +340,8 @@ bool settle_page(const Tree &tree, PageMatches *m, const Running &running, Path 
         }
         if (sound && !RecoveryInProgress())
         {
-            empty = remove_most(tree, buf);
+            const Zone *now = zone_of(page, entries);
+            mostly_dead = now != nullptr && static_cast<int>(now->dead) > entries / 2;
             flag_child(tree, buf, path, running);
         }
         LockBuffer(buf, BUFFER_LOCK_UNLOCK);
@@ -361,6 +350,6 @@ bool settle_page(const Tree &tree, PageMatches *m, const Running &running, Path 
         ReleaseBuffer(buf);
     m->deaths = 0;
     m->nothing_alive = false;
-    return empty;
+    return mostly_dead;
 }
 }  // namespace steady

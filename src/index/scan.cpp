@@ -1,9 +1,9 @@
 #include "index/scan.hpp"
 
-#include "index/matches.hpp"
+#include "index/cleanup.hpp"
 #include "index/flags.hpp"
+#include "index/matches.hpp"
 #include "index/parallel.hpp"
-#include "index/unlink.hpp"
 #include "pg/settings.hpp"
 
 namespace steady
@@ -33,6 +33,9 @@ struct Scan
     PageMatches *marked;
     int marked_position;
     PageMatches *spare;  // at most two pages are in use
+    // Leaves that descents passed over and that can be cleaned, once the scan has nothing locked.
+    BlockNumber leftover[Leftovers::kMost];
+    int leftovers;
 };
 
 static Scan *state(IndexScanDesc scan)
@@ -46,7 +49,7 @@ IndexScanDesc begin_scan(Relation rel, int nkeys, int norderbys)
     auto s = static_cast<Scan *>(palloc0(sizeof(Scan)));
     s->context = CurrentMemoryContext;
     s->keys_context = AllocSetContextCreate(CurrentMemoryContext, "steady scan keys", ALLOCSET_SMALL_SIZES);
-    s->tree = make_tree(rel, scan->heapRelation, s->context);
+    s->tree = make_tree(rel, nullptr, s->context);
     scan->opaque = s;
     scan->xs_itupdesc = RelationGetDescr(rel);
     return scan;
@@ -66,17 +69,17 @@ static PageMatches *unused_page(Scan *s)
     return m;
 }
 
-// Nothing points to `m` any more: stamps what was found dead, gives up the pin.
+// Nothing points to `m` any more: stamps what was found dead, gives up the pin, cleans a page that is mostly dead.
 static void give_up_page(Scan *s, PageMatches *m)
 {
     if (m == nullptr)
         return;
-    bool empty = settle_page(*s->tree, m, s->witness.running, &s->path);
+    bool mostly_dead = settle_page(*s->tree, m, s->witness.running, &s->path);
     if (BufferIsValid(m->buf))
         ReleaseBuffer(m->buf);
     m->buf = InvalidBuffer;
-    if (empty)
-        unlink_page(*s->tree, m->block);
+    if (mostly_dead)
+        clean_leaf(*s->tree, m->block);
     if (s->spare == nullptr)
         s->spare = m;
     else
@@ -85,6 +88,8 @@ static void give_up_page(Scan *s, PageMatches *m)
 
 static void leave_page(Scan *s)
 {
+    while (s->leftovers > 0)
+        clean_leaf(*s->tree, s->leftover[--s->leftovers]);
     if (s->current == nullptr)
         return;
     if (s->current == s->marked)
@@ -104,9 +109,9 @@ static void drop_mark(Scan *s)
 void rescan(IndexScanDesc scan, ScanKey keys, int nkeys)
 {
     Scan *s = state(scan);
-    s->tree->heap = scan->heapRelation;  // nullptr for bitmap scans
     leave_page(s);
     drop_mark(s);
+    s->tree->heap = scan->heapRelation;  // the server sets it between begin_scan and here; never for bitmap scans
     if (keys != nullptr && scan->numberOfKeys > 0)
         memmove(scan->keyData, keys, nkeys * sizeof(ScanKeyData));
     MemoryContextReset(s->keys_context);
@@ -165,8 +170,14 @@ static Buffer seek(IndexScanDesc scan, ScanDirection dir, const SearchKey &key, 
     if (settings::kill && may_skip(witness(scan)))
     {
         bool none;
-        return descend_past_dead(tree, key, dir, s->witness, s->has_run[forward] ? &s->run_end[forward] : nullptr,
-                                 &s->path, slot, &none);
+        const SearchKey *end = s->has_run[forward] ? &s->run_end[forward] : nullptr;
+        if (tree.heap == nullptr)
+            return descend_past_dead(tree, key, dir, s->witness, end, &s->path, slot, &none, nullptr);
+        Leftovers leftovers(tree.heap);
+        Buffer buf = descend_past_dead(tree, key, dir, s->witness, end, &s->path, slot, &none, &leftovers);
+        memcpy(s->leftover, leftovers.block, sizeof s->leftover);
+        s->leftovers = leftovers.count;
+        return buf;
     }
     Buffer buf = key.n > 0 ? descend(tree, key, 0, Lock::share, nullptr)
                            : descend_edge(tree, 0, !forward, Lock::share);
@@ -332,11 +343,11 @@ static bool read_on(IndexScanDesc scan, ScanDirection dir, Continuation *c)
         }
         empty_pages += may_climb && m->nothing_alive;
         m->buf = buf;
-        bool empty = settle_page(tree, m, s->witness.running, &s->path);
+        bool mostly_dead = settle_page(tree, m, s->witness.running, &s->path);
         m->buf = InvalidBuffer;
         ReleaseBuffer(buf);
-        if (empty)
-            unlink_page(tree, m->block);
+        if (mostly_dead)
+            clean_leaf(tree, m->block);
         copy_continuation(c, m->onward);
     }
     if (scan->parallel_scan != nullptr)

@@ -651,18 +651,24 @@ static void shrink_posting(Page page, int slot, int number, const RemovalSet &se
     ItemPointer list = tids(e);
     int count = tid_count(e), kept = 0;
     Size before = entry_size(e);
+    ItemPointerData tid;
     for (int i = 0; i < count; i++)
         if (!set.has(number + i))
-            list[kept++] = list[i];
-    if (kept == 1)
+        {
+            tid = list[i];
+            kept++;
+        }
+    if (kept == 1)  // the list becomes waste, which must stay as it is: it isn't logged
     {
-        ItemPointerData tid = list[0];
         set_size(e, key_size(e));
         e->t_info &= ~kPosting;
         e->t_tid = tid;
     }
     else
     {
+        for (int i = 0, to = 0; i < count; i++)
+            if (!set.has(number + i))
+                list[to++] = list[i];
         set_size(e, key_size(e) + MAXALIGN(kept * sizeof(ItemPointerData)));
         ItemPointerSetOffsetNumber(&e->t_tid, kept);
     }

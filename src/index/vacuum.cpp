@@ -277,7 +277,13 @@ Buffer next_leaf(Walk &w, Buffer buf, BlockNumber right)
             }
         }
         note_damage(w, right, fault);
-        return leaf_behind(w, high_of(buf));
+        // If it was the link that was damaged, the parents know of another leaf there.
+        Entry low = high_of(buf);
+        BlockNumber other = child_at(w.tree, low);
+        if (other != right && other != BufferGetBlockNumber(buf) && other != InvalidBlockNumber)
+            if (Buffer next = leaf_at(w, low); BufferIsValid(next))
+                return next;
+        return leaf_behind(w, low);
     }
     return InvalidBuffer;
 }

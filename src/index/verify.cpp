@@ -5,6 +5,8 @@
 // still look like that: fault() reads them again, and if one has changed, the verification starts anew.
 #include "index/verify.hpp"
 
+#include "index/flags.hpp"
+
 #include "index/inspect.hpp"
 #include "index/tree.hpp"
 #include "pg/errors.hpp"
@@ -47,6 +49,7 @@ class Verifier
     [[nodiscard]] bool check_level(int level, BlockNumber first, BlockNumber first_parent, BlockNumber *first_child);
     [[nodiscard]] bool check_links();
     [[nodiscard]] bool check_downlink();
+    [[nodiscard]] bool check_flag();
     [[nodiscard]] bool open_parent(BlockNumber block, int level);
     [[nodiscard]] bool next_downlink();
     [[nodiscard]] bool check_pivots();
@@ -62,6 +65,7 @@ class Verifier
         ItemPointerData tid;
         uint16 slot;
         StampCode stamp;
+        StampRange range;  // of the deleter, by the stamp
     };
     [[nodiscard]] bool check_references();
     const char *reference_fault(const Reference &ref, Buffer buf);
@@ -346,7 +350,32 @@ bool Verifier::check_downlink()
     if (!same_bound(schema_, begin, left_ ? Codec::high(left_.page) : nullptr))
         return fault(parent_.block, "slot %d: separator is not where the keys of block %u begin", parent_slot_,
                      page_.block);
-    return next_downlink();
+    return check_flag() && next_downlink();
+}
+
+// A child that is flagged has nothing alive, and knows that it may be flagged.
+bool Verifier::check_flag()
+{
+    const Zone *flags = zone_of(parent_.page, Codec::entries(parent_.page));
+    if (!stamps_ || flags == nullptr)
+        return true;
+    StampCode code = zone_code(flags, Codec::entry_number(parent_.page, parent_slot_));
+    if (code == kAlive)
+        return true;
+    const Zone *zone = zone_of(page_.page, Codec::entries(page_.page));
+    if (is_rightmost(page_.page) || has_flag(page_.page, kIncompleteSplit))
+        return fault(parent_.block, "slot %d: block %u is flagged, but keys can arrive on it", parent_slot_, page_.block);
+    if (zone == nullptr || !(zone->flags & kMaybeFlagged))
+        return fault(parent_.block, "slot %d: block %u is flagged without knowing it", parent_slot_, page_.block);
+    StampRange hull;
+    if (!all_stamped(page_.page))
+        return fault(parent_.block, "slot %d: block %u is flagged, but has entries without a stamp", parent_slot_,
+                     page_.block);
+    if (zone_hull(zone, &hull) &&
+        (code < kFirstRange || hull.smallest < flags->range[code - kFirstRange].smallest ||
+         hull.largest > flags->range[code - kFirstRange].largest))
+        return fault(parent_.block, "slot %d: flag of block %u does not cover its stamps", parent_slot_, page_.block);
+    return true;
 }
 
 bool Verifier::open_parent(BlockNumber block, int level)
@@ -448,8 +477,11 @@ bool Verifier::check_leaf()
             return false;
         int number = Codec::entry_number(page, slot);
         for (int i = 0; i < tid_count(e) && references_ < kMaxEntries; i++)
-            reference_[references_++] = {tids(e)[i], static_cast<uint16>(slot),
-                                         zone != nullptr ? zone_code(zone, number + i) : kAlive};
+        {
+            StampCode stamp = zone != nullptr ? zone_code(zone, number + i) : kAlive;
+            reference_[references_++] = {tids(e)[i], static_cast<uint16>(slot), stamp,
+                                         stamp >= kFirstRange ? zone->range[stamp - kFirstRange] : StampRange{}};
+        }
     }
     return true;
 }
@@ -483,15 +515,21 @@ bool Verifier::check_zone()
     if (!stamps_ || zone == nullptr)
         return true;
     uint32 dead = 0;
+    uint64 next = U64FromFullTransactionId(ReadNextFullTransactionId());
     for (int i = 0; i < entries; i++)
-        dead += zone_code(zone, i) != kAlive;
+    {
+        StampCode code = zone_code(zone, i);
+        dead += code != kAlive;
+        if (code < kFirstRange)
+            continue;
+        int range = code - kFirstRange;
+        if (range >= kStampRanges || !(zone->ranges >> range & 1))
+            return fault(page_.block, "stamp of entry %d refers to a range that the zone does not have", i);
+        if (zone->range[range].smallest > zone->range[range].largest || zone->range[range].largest >= next)
+            return fault(page_.block, "zone has an impossible range of xids");
+    }
     if (dead != zone->dead)
         return fault(page_.block, "zone counts %u stamps, but has %u", zone->dead, dead);
-    // Nothing sets ranges yet, and nothing stamps downlinks.
-    if (zone->ranges != 0)
-        return fault(page_.block, "zone has ranges of xids");
-    if (dead != 0 && !is_leaf(page_.page))
-        return fault(page_.block, "inner page has stamps");
     return true;
 }
 
@@ -567,7 +605,13 @@ const char *Verifier::reference_fault(const Reference &ref, Buffer buf)
     if (stamps_ && ref.stamp == kDeadToAll && !dead_to_all(buf, offset))
         return "is stamped as dead to all, but a snapshot can see its row";
     if (stamps_ && ref.stamp >= kFirstRange)
-        return "has a stamp of an unknown kind";
+    {
+        uint64 since;
+        Verdict verdict = judge_chain_locked(page, ref.tid, &since);
+        if (verdict == Verdict::unknown ||
+            (verdict == Verdict::dead_since && (since < ref.range.smallest || since > ref.range.largest)))
+            return "is stamped as dead since a transaction that did not end its row";
+    }
     if (heapallindexed_)
     {
         ItemPointerData tid = ref.tid;

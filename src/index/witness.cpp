@@ -114,12 +114,10 @@ static TransactionId committed_end(HeapTupleHeader tuple)
     return !TransactionIdIsInProgress(xid) && TransactionIdDidCommit(xid) ? xid : InvalidTransactionId;
 }
 
-Verdict judge_chain(Buffer buf, const ItemPointerData &tid, uint64 *since)
+Verdict judge_chain_locked(Page page, const ItemPointerData &tid, uint64 *since)
 {
     Verdict verdict = Verdict::unknown;
     TransactionId end = InvalidTransactionId;
-    LockBuffer(buf, BUFFER_LOCK_SHARE);
-    Page page = BufferGetPage(buf);
     OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(&tid);
     TransactionId previous = InvalidTransactionId;
     // The members in the order, and by the tests, of heap_hot_search_buffer (heapam.c): those and no others can be
@@ -155,12 +153,19 @@ Verdict judge_chain(Buffer buf, const ItemPointerData &tid, uint64 *since)
         previous = HeapTupleHeaderGetUpdateXid(tuple);
         offset = ItemPointerGetOffsetNumberNoCheck(&tuple->t_ctid);
     }
-    LockBuffer(buf, BUFFER_LOCK_UNLOCK);
     if (TransactionIdIsValid(end))
     {
         *since = widen(end);
         verdict = Verdict::dead_since;
     }
+    return verdict;
+}
+
+Verdict judge_chain(Buffer buf, const ItemPointerData &tid, uint64 *since)
+{
+    LockBuffer(buf, BUFFER_LOCK_SHARE);
+    Verdict verdict = judge_chain_locked(BufferGetPage(buf), tid, since);
+    LockBuffer(buf, BUFFER_LOCK_UNLOCK);
     return verdict;
 }
 }  // namespace steady

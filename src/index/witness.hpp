@@ -43,6 +43,9 @@ enum class Verdict : uint8
 // locked). For tables of the heap access method only.
 Verdict judge_chain(Buffer buf, const ItemPointerData &tid, uint64 *since);
 
+// The same on a heap page that is locked.
+Verdict judge_chain_locked(Page page, const ItemPointerData &tid, uint64 *since);
+
 // The 64-bit form of an xid that is not in the future.
 uint64 widen(TransactionId xid);
 
