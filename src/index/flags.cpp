@@ -148,6 +148,7 @@ struct Descent
     const SearchKey *end;
     Path *path;
     Leftovers *leftovers;
+    BlockNumber held = InvalidBlockNumber;
     bool from_edge = false;  // forward, in the page at hand: all of the next one is in question
     // The place moves to where the children that were passed over begin (backward) or end (forward, across pages).
     SearchKey moved;
@@ -294,16 +295,21 @@ static Outcome try_descend(Descent &d, Buffer *leaf)
             UnlockReleaseBuffer(buf);
             return outcome;
         }
-        buf = step(d.tree.rel, buf, child_of(Codec::at(page, slot)), Lock::share);
+        BlockNumber child = child_of(Codec::at(page, slot));
+        if (child == d.held)
+            report_corruption(page, "downlink leads back to a page left of its range");
+        buf = step(d.tree.rel, buf, child, Lock::share);
     }
 }
 
 Buffer descend_past_dead(const Tree &tree, const SearchKey &key, ScanDirection dir, const Witness &witness,
-                         const SearchKey *end, Path *path, int *slot, bool *none, Leftovers *leftovers)
+                         const SearchKey *end, Path *path, int *slot, bool *none, Leftovers *leftovers,
+                         BlockNumber held)
 {
     constexpr int kMaxAstray = 10;
     bool forward = ScanDirectionIsForward(dir);
     Descent d(tree, key, forward, witness, end, path, leftovers);
+    d.held = held;
     *none = false;
     for (int astray = 0; astray < kMaxAstray;)
     {

@@ -18,6 +18,9 @@ struct Insertion
     SearchKey key;
     Path path;
     Buffer leaf = InvalidBuffer;  // pinned and exclusively locked
+    // The first leaf that can have the key, if the entry goes to another one. Exclusively locked to the end, too, so that
+    // nobody who checks the same key gets past.
+    Buffer first = InvalidBuffer;
 };
 
 void check_entry_size(Relation rel, Relation heap, Entry entry)
@@ -137,6 +140,58 @@ static void stamp_conflict(const Insertion &in, int number, const ItemPointerDat
     MarkBufferDirtyHint(in.leaf, true);
 }
 
+// Which entries of a page a witness can skip.
+class Stamped
+{
+  public:
+    Stamped(Page page, const Witness &witness)
+        : zone_(settings::kill ? zone_of(page, Codec::entries(page)) : nullptr),
+          skip_(zone_ != nullptr ? codes_to_skip(witness, zone_) : 0)
+    {
+    }
+    bool has(int number) const
+    {
+        return zone_ != nullptr && (skip_ >> zone_code(zone_, number) & 1);
+    }
+    bool whole(Entry e, int number) const
+    {
+        for (int i = 0; i < tid_count(e); i++)
+            if (!has(number + i))
+                return false;
+        return true;
+    }
+
+  private:
+    const Zone *zone_;
+    uint32 skip_;
+};
+
+// From a page of equal entries, the first leaf or one to its right, to the next one: share-locked, and the slot to go on
+// from. Of a long run of dead ones most is passed over. *none: nothing equal is left.
+static Buffer step_over_dead(const Insertion &in, Page page, const Witness &witness, const SearchKey &behind,
+                             BlockNumber pages, int *slot, bool *none)
+{
+    const Tree &tree = in.tree;
+    if (pages > 1 && settings::kill && may_skip(witness))
+    {
+        SearchKey key;
+        Path path;
+        key_from_pivot(*tree.schema, copy_pivot(Codec::high(page), InvalidBlockNumber), &key);
+        Buffer buf = descend_past_dead(tree, key, ForwardScanDirection, witness, &behind, &path, slot, none, nullptr,
+                                       BufferGetBlockNumber(in.leaf));
+        *none = !BufferIsValid(buf);
+        return buf;
+    }
+    Buffer buf = read_page(tree.rel, tail(page)->right, Lock::share);
+    for (BlockNumber steps = 0; has_flag(page_of(buf), kDeleted); steps++)
+    {
+        check_steps(tree.rel, BufferGetBlockNumber(buf), steps);
+        buf = step(tree.rel, buf, tail(page_of(buf))->right, Lock::share);
+    }
+    *slot = 0;
+    return buf;
+}
+
 // Looks at the heap rows of all entries equal to the new one. The first leaf that could have one stays locked: every
 // inserter of this key comes by it. Later pages are share-locked one at a time.
 static Conflict check_unique(Insertion &in, IndexUniqueCheck check)
@@ -156,20 +211,27 @@ static Conflict check_unique(Insertion &in, IndexUniqueCheck check)
     Buffer other = InvalidBuffer;
     Page page = page_of(in.leaf);
     int slot = Codec::find(schema, in.key, page);
-    for (BlockNumber steps = 0;;)
+    int number = Codec::entry_number(page, slot);
+    Stamped stamped(page, witness);
+    for (BlockNumber pages = 0;;)
     {
-        slot = Codec::next(page, slot);
+        for (; slot < Codec::slots(page) && TupleCodec::is_gap(page, slot); slot++)
+            number++;
         if (slot < Codec::slots(page))
         {
             Entry e = Codec::at(page, slot);
+            // Dead ones are told apart first: in a long run of them a comparison each would be the dearest part.
+            if (stamped.whole(e, number))
+            {
+                number += tid_count(e);
+                slot++;
+                continue;
+            }
             if (compare_columns(schema, in.key, e, schema.nkeys) != 0)
                 break;
-            int number = Codec::entry_number(page, slot);
-            int entries = Codec::entries(page);
             for (int i = 0; i < tid_count(e); i++)
             {
-                const Zone *zone = zone_of(page, entries);
-                if (settings::kill && zone != nullptr && (codes_to_skip(witness, zone) >> zone_code(zone, number + i) & 1))
+                if (stamped.has(number + i))
                     continue;
                 ItemPointerData tid = tids(e)[i];
                 if (check == UNIQUE_CHECK_EXISTING && ItemPointerEquals(&tid, &in.entry->t_tid))
@@ -182,7 +244,10 @@ static Conflict check_unique(Insertion &in, IndexUniqueCheck check)
                 {
                     // Only under the exclusive lock: two setters would race.
                     if (!BufferIsValid(other))
+                    {
                         stamp_conflict(in, number + i, tids(e)[i], all_dead);
+                        stamped = Stamped(page, witness);
+                    }
                     continue;
                 }
                 if (check == UNIQUE_CHECK_PARTIAL)
@@ -220,24 +285,23 @@ static Conflict check_unique(Insertion &in, IndexUniqueCheck check)
                 in.leaf = InvalidBuffer;
                 report_duplicate(in);
             }
+            number += tid_count(e);
             slot++;
             continue;
         }
         // Equal entries can go on to the right unless the high key lies behind them.
         if (!Codec::beyond(schema, behind, page))
             break;
-        do
-        {
-            BlockNumber right = tail(page)->right;
-            if (right == InvalidBlockNumber)
-                report_corruption(page, "deleted page has no right sibling");
-            check_steps(tree.rel, right, ++steps);
-            if (BufferIsValid(other))
-                UnlockReleaseBuffer(other);
-            other = read_page(tree.rel, right, Lock::share);
-            page = page_of(other);
-        } while (has_flag(page, kDeleted));
-        slot = 0;
+        bool none = false;
+        Buffer next = step_over_dead(in, page, witness, behind, ++pages, &slot, &none);
+        if (BufferIsValid(other))
+            UnlockReleaseBuffer(other);
+        other = next;
+        if (none)
+            break;
+        page = page_of(other);
+        number = Codec::entry_number(page, slot);
+        stamped = Stamped(page, witness);
     }
     if (BufferIsValid(other))
         UnlockReleaseBuffer(other);
@@ -259,28 +323,24 @@ static void wait_for(const Tree &tree, Conflict &conflict)
 
 // ---- placing the entry
 
-// From the first leaf that can have the key to the one for (key, TID): each page is locked before the one to its left is
-// released, so that nobody who checks the same key can get past. False if a split had to be finished: check again.
+// From the first leaf that can have the key, which stays locked, to the one for (key, TID). False if a split had to be
+// finished: check again.
 static bool move_to_place(Insertion &in)
 {
     in.key.tail = Tail::at_tid;
     in.key.tid = in.entry->t_tid;
-    for (BlockNumber steps = 0;; steps++)
+    if (!Codec::beyond(*in.tree.schema, in.key, page_of(in.leaf)))
+        return true;
+    if (has_flag(page_of(in.leaf), kIncompleteSplit))
     {
-        Page page = page_of(in.leaf);
-        if (!has_flag(page, kDeleted) && has_flag(page, kIncompleteSplit))
-        {
-            finish_split(in.tree, in.leaf, &in.path);
-            in.leaf = InvalidBuffer;
-            return false;
-        }
-        if (!has_flag(page, kDeleted) && !Codec::beyond(*in.tree.schema, in.key, page))
-            return true;
-        check_steps(in.tree.rel, BufferGetBlockNumber(in.leaf), steps);
-        Buffer right = read_page(in.tree.rel, tail(page)->right, Lock::exclusive);
-        UnlockReleaseBuffer(in.leaf);
-        in.leaf = right;
+        finish_split(in.tree, in.leaf, &in.path);
+        in.leaf = InvalidBuffer;
+        return false;
     }
+    // All of them lie to the right of the first leaf.
+    in.first = in.leaf;
+    in.leaf = descend_to_insert(in.tree, in.key, &in.path, BufferGetBlockNumber(in.first));
+    return true;
 }
 
 // A posting list whose ends enclose the new TID: it is broken in two around the entry. True if it was, or none was
@@ -388,6 +448,8 @@ bool insert(const Tree &tree, Datum *values, bool *nulls, ItemPointer tid, Index
     {
         CheckForSerializableConflictIn(tree.rel, nullptr, BufferGetBlockNumber(in.leaf));
         place(in, unchanged, unique);
+        if (BufferIsValid(in.first))
+            UnlockReleaseBuffer(in.first);
     }
     pfree(in.entry);
     return is_unique;

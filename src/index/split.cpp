@@ -464,4 +464,69 @@ void break_posting(Entry posting, ItemPointer tid, Entry *before, Entry *after)
     *before = make_posting(posting, list, i);
     *after = make_posting(posting, list + i, n - i);
 }
+// ---- descents of writers
+
+// Walks right at the level of `buf` (share-locked, a page passed by a descent to insert) as long as the key asks for it,
+// finishing the splits that have no downlink yet. InvalidBuffer if there was one: then the descent starts again.
+static Buffer move_right_finishing(const Tree &tree, const SearchKey &key, Buffer buf, Lock lock, Path *path)
+{
+    for (BlockNumber steps = 0;; steps++)
+    {
+        Page page = page_of(buf);
+        BlockNumber block = BufferGetBlockNumber(buf);
+        if (!has_flag(page, kDeleted) && has_flag(page, kIncompleteSplit))
+        {
+            if (lock == Lock::share)
+            {
+                buf = step(tree.rel, buf, block, Lock::exclusive);
+                page = page_of(buf);
+            }
+            if (!has_flag(page, kDeleted) && has_flag(page, kIncompleteSplit))
+                finish_split(tree, buf, path);
+            else
+                UnlockReleaseBuffer(buf);
+            return InvalidBuffer;
+        }
+        if (!has_flag(page, kDeleted) && !Codec::beyond(*tree.schema, key, page))
+            return buf;
+        if (is_rightmost(page))
+            report_corruption(tree.rel, block, "deleted page has no right sibling");
+        check_steps(tree.rel, block, steps);
+        buf = step(tree.rel, buf, tail(page)->right, lock);
+    }
+}
+
+Buffer descend_to_insert(const Tree &tree, const SearchKey &key, Path *path, BlockNumber held)
+{
+    for (int attempt = 0; attempt < kMaxAttempts; attempt++)
+    {
+        CHECK_FOR_INTERRUPTS();
+        MetaData m;
+        Buffer buf = get_root(tree.rel, 0, Lock::exclusive, &m);
+        if (!BufferIsValid(buf))
+            return buf;
+        path->levels = m.level + 1;
+        for (int l = m.level;; l--)
+        {
+            Lock here = l == 0 ? Lock::exclusive : Lock::share;
+            buf = move_right_finishing(tree, key, buf, here, path);
+            if (!BufferIsValid(buf))
+                break;
+            Page page = page_of(buf);
+            if (tail(page)->level != l || Codec::below(*tree.schema, key, page))
+            {
+                UnlockReleaseBuffer(buf);
+                break;
+            }
+            path->block[l] = BufferGetBlockNumber(buf);
+            if (l == 0)
+                return buf;
+            BlockNumber child = child_of(Codec::at(page, Codec::find_child(*tree.schema, key, page)));
+            if (child == held)
+                report_corruption(page, "downlink leads back to a page left of its range");
+            buf = step(tree.rel, buf, child, l == 1 ? Lock::exclusive : Lock::share);
+        }
+    }
+    report_corruption(tree.rel, read_meta(tree.rel, true).root, "descents from the root go astray");
+}
 }  // namespace steady

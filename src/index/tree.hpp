@@ -65,9 +65,6 @@ Buffer get_root(Relation rel, int level, Lock lock, MetaData *m);
 // The page at `level` whose range holds `key`, pinned and locked. InvalidBuffer if the index is empty (or not that
 // high). `path` (may be nullptr) gets the pages passed. Leaf entries are found with Codec::find.
 Buffer descend(const Tree &, const SearchKey &key, int level, Lock lock, Path *path);
-// The same for who is going to insert: exclusively locked, and each incomplete split on the way is finished, so that
-// the page found and all its ancestors have downlinks.
-Buffer descend_to_insert(const Tree &, const SearchKey &key, Path *path);
 // The leftmost or rightmost page of a level.
 Buffer descend_edge(const Tree &, int level, bool rightmost, Lock lock);
 // From a page that may have split or been unlinked since its address was read: to the page that holds `key`.
@@ -79,4 +76,8 @@ Buffer left_sibling(const Tree &, BlockNumber self, BlockNumber left, Lock lock)
 // Number of steps along links after which a walk asks whether it goes in a circle: raises if it took more steps than
 // the index has blocks.
 void check_steps(Relation rel, BlockNumber block, BlockNumber steps);
+
+// A descent that lands on a page of another level, or left of the key, followed a link to a block that was recycled
+// meanwhile: it starts again. So often in a row is no coincidence.
+constexpr int kMaxAttempts = 100;
 }  // namespace steady
