@@ -245,6 +245,17 @@ CREATE INDEX bd_runs_t ON bd_runs USING steady (t COLLATE "C");
 SELECT steady_verify('bd_runs_t', true);
 SELECT entries, (SELECT count(DISTINCT left(t, 32)) FROM bd_runs) AS keys FROM steady_stats('bd_runs_t');
 DROP TABLE bd_runs;
+-- A comparison that makes no sense: the order is nobody's, but each row has its entry.
+CREATE FUNCTION bd_nonsense(text, text) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN (hashtext($1 || $2) & 3) - 1;
+END $$;
+CREATE OPERATOR CLASS bd_nonsense_ops FOR TYPE text USING steady AS
+	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 bd_nonsense(text, text);
+CREATE INDEX bd_spill_one ON bd_spill USING steady (t bd_nonsense_ops) WHERE i <= 5000;
+CREATE INDEX bd_spill_two ON bd_spill USING steady (few, t bd_nonsense_ops);
+SELECT (SELECT entries FROM steady_stats('bd_spill_one')) AS one, (SELECT entries FROM steady_stats('bd_spill_two')) AS two;
+DROP INDEX bd_spill_one, bd_spill_two;
 RESET maintenance_work_mem;
 
 --
@@ -365,4 +376,5 @@ DROP MATERIALIZED VIEW bd_view;
 DROP TABLE bd_spill, bd_parted, bd_icu;
 DROP COLLATION bd_icu, bd_blind;
 DROP TYPE bd_color, bd_pair;
-DROP FUNCTION bd_check, bd_each, bd_built, bd_process, bd_unsafe;
+DROP OPERATOR FAMILY bd_nonsense_ops USING steady;
+DROP FUNCTION bd_check, bd_each, bd_built, bd_process, bd_unsafe, bd_nonsense;

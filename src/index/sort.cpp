@@ -158,6 +158,14 @@ static Item *sort_in_memory(Sort *sort)
     return items;
 }
 
+// Entries lie in the order in which they came, so that going through them in key order waits for memory.
+static inline void prefetch_entry(const Sort *sort, const Item *items, Size at)
+{
+    constexpr Size kAhead = 32;
+    if (at + kAhead < sort->count)
+        __builtin_prefetch(items[at + kAhead].entry);
+}
+
 // ---- runs
 
 static void create_file(Sort *sort)
@@ -200,11 +208,9 @@ static void spill(Sort *sort)
         create_file(sort);
     Run run = {sort->files.n - 1, sort->file_size, 0};
     Item *items = sort_in_memory(sort);
-    constexpr Size kAhead = 8;
     for (Size i = 0; i < sort->count; i++)
     {
-        if (i + kAhead < sort->count)
-            __builtin_prefetch(items[i + kAhead].entry);
+        prefetch_entry(sort, items, i);
         write_bytes(sort, items[i].entry, entry_size(items[i].entry));
     }
     run.end = sort->file_size;
@@ -430,19 +436,18 @@ Sort *import_sort(const KeySchema &schema, Size memory, FileSet *files, int coun
 
 bool next_entry(Sort *sort, Entry *entry, bool *alive)
 {
-    constexpr Size kAhead = 8;
     if (sort->items != nullptr)
     {
         if (sort->next_item == sort->count)
             return false;
-        if (sort->next_item + kAhead < sort->count)
-            __builtin_prefetch(sort->items[sort->next_item + kAhead].entry);
+        prefetch_entry(sort, sort->items, sort->next_item);
         *entry = sort->items[sort->next_item++].entry;
     }
     else if ((*entry = next_merged(sort)) == nullptr)
         return false;
     *alive = ((*entry)->t_info & kDead) == 0;
-    (*entry)->t_info &= ~kDead;
+    if (unlikely(!*alive))
+        (*entry)->t_info &= ~kDead;
     return true;
 }
 }  // namespace steady

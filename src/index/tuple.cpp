@@ -565,6 +565,7 @@ void TupleCodec::insert(Page page, int slot, Entry entry, Patch &patch)
         return;
     }
     settle(page, patch);
+    slot = next(page, slot);  // behind the gaps that repeat the entry in front: to a search they are that entry
 
     uint16 offset = push_entry(page, entry);
     patch.note(offset, entry_size(entry));

@@ -160,7 +160,7 @@ inline int build_workers(Relation heap, Relation index, const IndexInfo *info)
     if (info->ii_ParallelWorkers == 0 && IsNormalProcessingMode())
         return plan_create_index_workers(RelationGetRelid(heap), RelationGetRelid(index));
 #else
-    (void) heap, (void) index;
+    (void)heap, (void)index;
 #endif
     return info->ii_ParallelWorkers;
 }
