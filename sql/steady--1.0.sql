@@ -185,7 +185,8 @@ CREATE FUNCTION @extschema@.steady_stats(
 	OUT inner_pages bigint, OUT leaf_pages bigint, OUT empty_leaf_pages bigint,
 	OUT deleted_pages bigint, OUT new_pages bigint, OUT damaged_pages bigint,
 	OUT entries bigint, OUT posting_lists bigint, OUT killed bigint,
-	OUT gaps bigint, OUT waste_bytes bigint, OUT free_bytes bigint, OUT leaf_fill double precision)
+	OUT gaps bigint, OUT waste_bytes bigint, OUT free_bytes bigint, OUT leaf_fill double precision,
+	OUT flagged_children bigint, OUT smallest_stamp xid8, OUT largest_stamp xid8)
 RETURNS record
 AS 'MODULE_PATHNAME', 'steady_stats'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
@@ -209,7 +210,7 @@ IS 'frame of a page of a steady index';
 CREATE FUNCTION @extschema@.steady_page_items(
 	index regclass, blkno bigint,
 	OUT slot integer, OUT kind text, OUT "offset" integer, OUT size integer, OUT columns integer, OUT key text,
-	OUT tid tid, OUT tids tid[], OUT child bigint, OUT killed integer)
+	OUT tid tid, OUT tids tid[], OUT child bigint, OUT killed integer, OUT stamp text)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'steady_page_items'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;

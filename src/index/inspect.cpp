@@ -211,7 +211,10 @@ Datum stats(Oid relid, FunctionCallInfo fcinfo)
     MetaData m{};
     bool meta_known = false;
     int64 inner = 0, leaves = 0, empty = 0, deleted = 0, fresh = 0, damaged = 0;
-    int64 entries = 0, postings = 0, dead = 0, all_gaps = 0, waste = 0, free = 0, leaf_free = 0;
+    int64 entries = 0, postings = 0, dead = 0, flagged = 0, all_gaps = 0, waste = 0, free = 0, leaf_free = 0;
+
+    StampRange stamps{};
+    bool any_stamp = false;
 
     BlockNumber blocks = RelationGetNumberOfBlocks(look.rel);
     BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
@@ -238,7 +241,16 @@ Datum stats(Oid relid, FunctionCallInfo fcinfo)
             if (!is_leaf(page))
             {
                 inner++;
+                flagged += killed(page);
                 continue;
+            }
+            StampRange range;
+            const Zone *zone = zone_of(page, Codec::entries(page));
+            if (zone != nullptr && zone_hull(zone, &range))
+            {
+                stamps.smallest = any_stamp ? std::min(stamps.smallest, range.smallest) : range.smallest;
+                stamps.largest = std::max(stamps.largest, range.largest);
+                any_stamp = true;
             }
             leaves++;
             leaf_free += free_space(page);
@@ -270,6 +282,16 @@ Datum stats(Oid relid, FunctionCallInfo fcinfo)
     {
         double room = static_cast<double>(leaves) * (kTailAt - kContents);
         row.add(Float8GetDatum(100.0 * (room - leaf_free) / room));
+    }
+    else
+        row.add_null();
+    row.bigint(flagged);
+    for (uint64 xid : {stamps.smallest, stamps.largest})
+    {
+        if (any_stamp)
+            row.add(FullTransactionIdGetDatum(FullTransactionIdFromU64(xid)));
+        else
+            row.add_null();
     }
     return row.finish(fcinfo);
 }
@@ -343,11 +365,32 @@ Datum page_header(Oid relid, int64 block, FunctionCallInfo fcinfo)
 
 // ---- steady_page_items
 
-// A leaf entry's, or a pivot's (`number` < 0), row.
+// What the zone says of `count` entries from `number` (< 0: of none) on; nullptr if nothing.
+const char *stamp_text(const Zone *zone, int number, int count)
+{
+    StampRange hull{};
+    bool dead = false, ranges = false;
+    for (int i = 0; zone != nullptr && number >= 0 && i < count; i++)
+    {
+        StampCode code = zone_code(zone, number + i);
+        dead |= code != kAlive;
+        if (code < kFirstRange || code - kFirstRange >= kStampRanges)
+            continue;
+        const StampRange &r = zone->range[code - kFirstRange];
+        hull.smallest = ranges ? std::min(hull.smallest, r.smallest) : r.smallest;
+        hull.largest = std::max(hull.largest, r.largest);
+        ranges = true;
+    }
+    if (ranges)
+        return psprintf(UINT64_FORMAT ".." UINT64_FORMAT, hull.smallest, hull.largest);
+    return dead ? "dead to all" : nullptr;
+}
+
+// An entry's row: a leaf's, a downlink's, or a fence's (`number` < 0).
 void item(const Look &look, Page page, const char *kind, int slot, Entry e, const Zone *zone, int number,
           ReturnSetInfo *set)
 {
-    bool pivot = number < 0;
+    bool pivot = number < 0 || !is_leaf(page);
     Row row;
     if (slot < 0)
         row.add_null();
@@ -367,6 +410,8 @@ void item(const Look &look, Page page, const char *kind, int slot, Entry e, cons
             row.add_null();
         row.add_null();
         row.block(slot < 0 ? InvalidBlockNumber : child_of(e));
+        row.add_null();
+        row.text(stamp_text(zone, number, 1));
         row.put(set);
         return;
     }
@@ -385,6 +430,7 @@ void item(const Look &look, Page page, const char *kind, int slot, Entry e, cons
     for (int i = 0; zone != nullptr && i < count; i++)
         dead += zone_code(zone, number + i) != kAlive;
     row.integer(dead);
+    row.text(stamp_text(zone, number, count));
     row.put(set);
 }
 
@@ -412,7 +458,7 @@ void page_items(Oid relid, int64 block, FunctionCallInfo fcinfo)
                 item(look, page, is_posting(e) ? "posting" : "entry", slot, e, zone, Codec::entry_number(page, slot),
                      set);
             else
-                item(look, page, "downlink", slot, e, nullptr, -1, set);
+                item(look, page, "downlink", slot, e, zone, Codec::entry_number(page, slot), set);
         }
     }
     look.close();
