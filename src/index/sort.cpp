@@ -360,7 +360,6 @@ static Entry next_merged(Sort *sort)
 static void reduce_runs(Sort *sort)
 {
     int at_once = std::clamp<Size>(sort->memory / kLeastRead, kLeastRunsAtOnce, kMostRunsAtOnce);
-    sort->shared = nullptr;
     while (sort->runs.n > at_once)
     {
         int n = std::min(at_once, sort->runs.n - at_once + 1);
