@@ -565,7 +565,10 @@ void TupleCodec::insert(Page page, int slot, Entry entry, Patch &patch)
         return;
     }
     settle(page, patch);
-    slot = next(page, slot);  // behind the gaps that repeat the entry in front: to a search they are that entry
+    // To a search a gap is the entry that it repeats: behind those that repeat the entry in front, before the others.
+    while (slot > 0 && slot < slots(page) && is_gap(page, slot) &&
+           ((slot_array(page)[slot] ^ slot_array(page)[slot - 1]) & kOffset) == 0)
+        slot++;
 
     uint16 offset = push_entry(page, entry);
     patch.note(offset, entry_size(entry));
