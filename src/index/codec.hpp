@@ -8,7 +8,7 @@ namespace steady
 // What the tree asks of a codec. Pages come locked as the operation needs; a codec knows no buffers.
 template <class C>
 concept PageCodec = requires(const KeySchema &schema, const SearchKey &key, Page page, int slot, Entry entry,
-                             Patch &patch, const RemovalSet &set, BlockNumber block, Size size) {
+                             Patch &patch, const RemovalSet &set, BlockNumber block, ItemPointerData tid, Size size) {
     { C::kKind } -> std::convertible_to<PageKind>;
     { C::slots(page) } -> std::same_as<int>;
     { C::next(page, slot) } -> std::same_as<int>;
@@ -30,6 +30,7 @@ concept PageCodec = requires(const KeySchema &schema, const SearchKey &key, Page
     C::remove(page, set, patch);
     C::erase(page, slot, patch);
     { C::replace(page, slot, entry, patch) } -> std::same_as<bool>;
+    { C::exchange(page, slot, tid, patch) } -> std::same_as<ItemPointerData>;
     C::set_child(page, slot, block, patch);
     C::truncate(page, slot, patch);
     C::compact(page, true, patch);

@@ -1,5 +1,6 @@
 #include "index/matches.hpp"
 
+#include "pg/errors.hpp"
 #include "pg/settings.hpp"
 
 namespace steady
@@ -69,6 +70,8 @@ class Collector
         {
             tuple = m_->tuples_used / MAXIMUM_ALIGNOF;
             Size size = key_size(e);
+            if (m_->tuples_used + MAXALIGN(size) > sizeof m_->tuples || !Codec::whole(*reader_.tree.schema, e))
+                report_corruption(page_, "entry is damaged");
             auto copy = reinterpret_cast<Entry>(m_->tuples + m_->tuples_used);
             memcpy(static_cast<void *>(copy), e, size);
             copy->t_info = (copy->t_info & ~(kPosting | INDEX_SIZE_MASK)) | static_cast<uint16>(size);
@@ -88,6 +91,10 @@ class Collector
     {
         if (zone_ != nullptr && zone_code(zone_, number) == kDeadToAll)
             return;
+        if (unlikely(!is_row(tid)))
+            report_corruption(page_, "TID is invalid");
+        if (unlikely(m_->last - m_->first + 1 >= kMaxEntries))
+            report_corruption(page_, "page has more entries than fit on it");
         int at = ScanDirectionIsForward(reader_.dir) ? ++m_->last : --m_->first;
         m_->match[at] = {tid, static_cast<uint16>(number), tuple};
     }

@@ -3,6 +3,7 @@
 #include "index/cleanup.hpp"
 #include "index/matches.hpp"
 #include "index/parallel.hpp"
+#include "pg/errors.hpp"
 #include "pg/settings.hpp"
 
 namespace steady
@@ -25,6 +26,7 @@ struct Scan
     PageMatches *marked;
     int marked_position;
     PageMatches *spare;  // at most two pages are in use
+    BlockNumber steps;   // pages read in one direction: more than there are means that links form a circle
 };
 
 static Scan *state(IndexScanDesc scan)
@@ -106,6 +108,7 @@ void rescan(IndexScanDesc scan, ScanKey keys, int nkeys)
     MemoryContextReset(s->keys_context);
     s->bounds = nullptr;
     s->run_known[0] = s->run_known[1] = false;
+    s->steps = 0;
 }
 
 void end_scan(IndexScanDesc scan)
@@ -158,6 +161,22 @@ static Buffer seek(IndexScanDesc scan, ScanDirection dir, const SearchKey &key, 
     return buf;
 }
 
+// `buf` was reached by a right link, and its own left link leads elsewhere. Either the page that we came from has split
+// or was unlinked since it was read, or one of the two links is damaged. Returns the same page.
+static Buffer check_right_sibling(const Tree &tree, const Continuation &c, Buffer buf)
+{
+    constexpr int kAttempts = 10;  // more changes than that between two looks are none
+    for (int i = 0; i < kAttempts; i++)
+    {
+        buf = step(tree.rel, buf, c.self, Lock::share);
+        bool linked = !has_flag(page_of(buf), kDeleted) && tail(page_of(buf))->right == c.link;
+        buf = step(tree.rel, buf, c.link, Lock::share);
+        if (!linked || has_flag(page_of(buf), kDeleted) || tail(page_of(buf))->left == c.self)
+            return buf;
+    }
+    report_corruption(tree.rel, c.link, "left link does not lead to the left sibling");
+}
+
 // To the page that `c` leads to. InvalidBuffer if there is none.
 static Buffer follow(IndexScanDesc scan, ScanDirection dir, const Continuation &c, int *slot)
 {
@@ -183,6 +202,8 @@ static Buffer follow(IndexScanDesc scan, ScanDirection dir, const Continuation &
             if (ScanDirectionIsForward(dir))
             {
                 Buffer buf = read_page(tree.rel, c.link, Lock::share);
+                if (!has_flag(page_of(buf), kDeleted) && tail(page_of(buf))->left != c.self)
+                    buf = check_right_sibling(tree, c, buf);
                 for (BlockNumber steps = 0; has_flag(page_of(buf), kDeleted); steps++)
                 {
                     check_steps(tree.rel, BufferGetBlockNumber(buf), steps);
@@ -244,6 +265,10 @@ static bool read_on(IndexScanDesc scan, ScanDirection dir, Continuation *c)
         Buffer buf = follow(scan, dir, *c, &slot);
         if (!BufferIsValid(buf))
             break;
+        if (!is_leaf(page_of(buf)))
+            report_corruption(tree.rel, BufferGetBlockNumber(buf), "link between leaves leads to an inner page");
+        // Backward a page may be read again, when its left neighbour split too often: that is no circle yet.
+        check_steps(tree.rel, BufferGetBlockNumber(buf), ++s->steps / 2);
         PredicateLockPage(tree.rel, BufferGetBlockNumber(buf), scan->xs_snapshot);
         pg::check_old_snapshot(scan->xs_snapshot, tree.rel, page_of(buf));
         read_matches(reader, buf, slot, m);
@@ -281,6 +306,8 @@ static bool next_page(IndexScanDesc scan, ScanDirection dir)
         leave_page(s);
         return take_over(scan, &c) && read_on(scan, dir, &c);
     }
+    if (m == nullptr || m->dir != dir)
+        s->steps = 0;
     if (m == nullptr)
     {
         c.kind = Continuation::Kind::start;
@@ -384,5 +411,6 @@ void restore_position(IndexScanDesc scan)
         s->current = s->marked;
     }
     s->position = s->marked_position;
+    s->steps = 0;
 }
 }  // namespace steady

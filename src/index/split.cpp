@@ -100,6 +100,17 @@ static bool continues_run(const Tree &tree, const Halves &h)
     return adjacent && equal_columns(*tree.schema, left, added, tree.schema->nkeys) < tree.schema->nkeys;
 }
 
+// True if all entries are equal and the page is the last one of this value: newer rows have higher TIDs, mostly, so
+// that the left half will not grow any more. On a page in the midst of the value rows come to places that others left.
+static bool ends_value(const Tree &tree, const Halves &h, Entry high)
+{
+    int nkeys = tree.schema->nkeys;
+    Entry last = h.entry[h.n - 1];
+    if (equal_columns(*tree.schema, h.entry[0], last, nkeys) < nkeys)
+        return false;
+    return pivot_columns(high) < nkeys || equal_columns(*tree.schema, last, high, nkeys) < nkeys;
+}
+
 // Chooses h->first_right. Both halves will fit; around the best balance the pair with the shortest separator wins
 // (suffix truncation: fewer columns kept above).
 static void choose_split(const Tree &tree, Page page, Halves *h)
@@ -116,7 +127,7 @@ static void choose_split(const Tree &tree, Page page, Halves *h)
     Size goal = total / 2;  // bytes to the left
     if (is_rightmost(page))
         goal = total * (leaf ? fillfactor(tree.rel) : kInnerFill) / 100;
-    else if (leaf && equal_columns(*tree.schema, h->entry[0], h->entry[h->n - 1], tree.schema->nkeys) == tree.schema->nkeys)
+    else if (leaf && ends_value(tree, *h, high))
         goal = total * kSingleValueFill / 100;
     else if (leaf && continues_run(tree, *h))
     {

@@ -53,6 +53,12 @@ inline ItemPointer tids(Entry e)
 {
     return is_posting(e) ? reinterpret_cast<ItemPointer>(reinterpret_cast<char *>(e) + key_size(e)) : &e->t_tid;
 }
+// May this be a row's place? The server takes InvalidBlockNumber for an order to extend the table.
+inline bool is_row(const ItemPointerData &tid)
+{
+    return ItemPointerGetBlockNumberNoCheck(&tid) != InvalidBlockNumber &&
+           ItemPointerGetOffsetNumberNoCheck(&tid) != InvalidOffsetNumber;
+}
 inline BlockNumber child_of(Entry pivot)
 {
     return ItemPointerGetBlockNumberNoCheck(&pivot->t_tid);
@@ -148,6 +154,9 @@ struct TupleCodec
     // nullptr, or what is wrong with slots and entries (not their order). Safe on any bytes.
     static const char *fault(const KeySchema &, Page page);
 
+    // Do all columns of a leaf entry, also those that no search looks at, lie within it?
+    static bool whole(const KeySchema &, Entry);
+
     // First slot (maybe a gap) whose entry is not before `key`; slots() if all are before it.
     static int find(const KeySchema &, const SearchKey &, Page page);
     // On an inner page: the slot of the child whose range holds `key`.
@@ -172,6 +181,8 @@ struct TupleCodec
     static void erase(Page page, int slot, Patch &);
     // Puts `entry` in the place of the one at `slot`: same place in the order. False if it doesn't fit.
     static bool replace(Page page, int slot, Entry entry, Patch &);
+    // Puts a TID into the posting list at `slot`, between its ends, and takes the last one out, which it returns.
+    static ItemPointerData exchange(Page page, int slot, const ItemPointerData &tid, Patch &);
     // Changes a downlink's child in place.
     static void set_child(Page page, int slot, BlockNumber child, Patch &);
     // Sets the fences (nullptr: none). A fence that is there already leaves waste. False if it doesn't fit.

@@ -170,7 +170,7 @@ bool hand_over(const Tree &tree, const Neighbours &n, int slot, int next)
     {
         first = Codec::next(right, 0);
         Codec::set_child(right, first, child, right_patch);
-        Codec::insert(right, first + 1, divider, right_patch);
+        Codec::insert(right, Codec::next(right, first + 1), divider, right_patch);
     }
     bool unknown = has_flag(page, kLowUnknown) || !Codec::set_low(right, low, right_patch);
     if (unknown)
