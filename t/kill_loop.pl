@@ -1,0 +1,233 @@
+# Nothing that was acknowledged is lost, and nothing comes back, when servers are killed under load: a ledger that is kept
+# outside of the database knows each statement that was acknowledged.
+#
+# STEADY_LONG=1: more than a hundred kills.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Steady::Test;
+
+my $seed = seed();
+my $kills = is_long() ? 120 : 6;
+my $sessions = 4;
+my $keys = 400;  # so few that there are posting lists
+my $most_rows = 1500;  # of a session
+
+my $node = new_node('main', "restart_after_crash = on\nsynchronous_commit = on");
+$node->start;
+prepare($node);
+$node->safe_psql('postgres', <<'SQL');
+CREATE TABLE ledger (id bigint, k int, t text, n int);
+CREATE UNIQUE INDEX ledger_id ON ledger USING steady (id);
+CREATE INDEX ledger_k ON ledger USING steady (k);
+CREATE INDEX ledger_t ON ledger USING steady (t, k DESC) INCLUDE (n);
+SQL
+
+# ---- what a session does: statements, and what each does to the rows that the ledger knows, id => [k, n]
+
+my %rows;
+my @next_id = map { $_ } 1 .. $sessions;
+
+sub text_of { return join '', 't', $_[0] % 97, '-' x ($_[0] % 50) }
+
+sub make_statements
+{
+	my ($session, $count) = @_;
+	my %own = map { $_ => $rows{$_} } grep { $_ % $sessions == $session % $sessions } keys %rows;
+	my @ids = sort { $a <=> $b } keys %own;
+	my @statements;
+	for (1 .. $count)
+	{
+		my $kind = rand();
+		my %change;
+		my $sql;
+		if (@ids < 50 || ($kind < 0.5 && @ids < $most_rows))
+		{
+			for (0 .. int(rand(6)))
+			{
+				my $id = $next_id[ $session - 1 ];
+				$next_id[ $session - 1 ] += $sessions;
+				$change{$id} = [ int(rand($keys)), 0 ];
+				push @ids, $id;
+			}
+			$sql = 'INSERT INTO ledger VALUES '
+			  . join(', ', map { "($_, $change{$_}[0], '" . text_of($change{$_}[0]) . "', 0)" } sort keys %change);
+		}
+		elsif ($kind < 0.75)
+		{
+			# The oldest, or any
+			my $at = rand() < 0.5 ? 0 : int(rand(@ids - 10));
+			my @gone = splice @ids, $at, 1 + int(rand(10));
+			$change{$_} = undef for @gone;
+			$sql = 'DELETE FROM ledger WHERE id IN (' . join(', ', @gone) . ')';
+		}
+		elsif ($kind < 0.9)
+		{
+			my $id = $ids[ rand @ids ];
+			my $k = int(rand($keys));
+			$change{$id} = [ $k, $own{$id}[1] + 1 ];
+			$sql = "UPDATE ledger SET k = $k, t = '" . text_of($k) . "', n = n + 1 WHERE id = $id";
+		}
+		else
+		{
+			my $id = $ids[ rand @ids ];
+			$change{$id} = [ $own{$id}[0], $own{$id}[1] + 1 ];
+			$sql = "UPDATE ledger SET n = n + 1 WHERE id = $id";
+		}
+		$own{$_} = $change{$_} for keys %change;
+		push @statements, [ $sql, \%change ];
+	}
+	return @statements;
+}
+
+# ---- running them
+
+sub session_file { return $node->basedir . "/session_$_[0]" }
+
+sub psql_start
+{
+	my ($name) = @_;
+	return IPC::Run::start(
+		[ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-f', session_file($name) . '.sql', '-d', $node->connstr('postgres') ],
+		'<', \undef, '>', session_file($name) . '.ledger', '2>', session_file($name) . '.err');
+}
+
+# Each statement is a transaction; when its number is in the ledger it was acknowledged.
+sub write_script
+{
+	my ($name, @statements) = @_;
+	my $number = 0;
+	my $text = "SET enable_seqscan = off;\n";
+	$text .= $_->[0] . ";\n\\echo " . ++$number . "\n" for @statements;
+	unlink session_file($name) . '.sql', session_file($name) . '.ledger';
+	append_to_file(session_file($name) . '.sql', $text);
+}
+
+sub acknowledged
+{
+	my ($name) = @_;
+	my @lines = slurp_file(session_file($name) . '.ledger') =~ /^(\d+)\n/mg;
+	return @lines ? $lines[-1] : 0;
+}
+
+# The postmaster's death leaves backends behind that notice it in their own time; a new one waits for them to be gone.
+sub start_again
+{
+	wait_for('the server to start', sub { $node->start(fail_ok => 1) || ($node->stop('fast', fail_ok => 1) && 0) });
+}
+
+sub same_row
+{
+	my ($x, $y) = @_;
+	return defined $x ? defined $y && "@$x" eq "@$y" : !defined $y;
+}
+
+for my $kill (1 .. $kills)
+{
+	my %statements;
+	for my $session (1 .. $sessions)
+	{
+		$statements{$session} = [ make_statements($session, 3000) ];
+		write_script($session, @{ $statements{$session} });
+	}
+	my @reads = map { [ $_ ] } 'SELECT count(n) FROM ledger WHERE k < 100', 'VACUUM ledger', 'SELECT count(n) FROM ledger WHERE k >= 0',
+	  "SELECT count(n) FROM ledger WHERE t > 't5'", 'SELECT count(*) FROM (SELECT id FROM ledger ORDER BY id LIMIT 20) i';
+	write_script('reader', ((@reads) x 20, ['CHECKPOINT']) x 100);
+
+	my %psql = map { $_ => psql_start($_) } 1 .. $sessions, 'reader';
+	my $enough = 50 + int(rand(1500));
+	wait_for("$enough statements", sub {
+		my $sum = 0;
+		$sum += acknowledged($_) for grep { -e session_file($_) . '.ledger' } 1 .. $sessions;
+		return $sum >= $enough;
+	});
+
+	my $what;
+	if ($kill % 3 == 0)
+	{
+		$what = 'a backend killed';
+		my @pids = split /\n/, $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity
+			WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() ORDER BY pid});
+		kill 'KILL', $pids[ rand @pids ] or die "kill: $!";
+		$_->finish for values %psql;
+		$node->poll_query_until('postgres', 'SELECT true') or die 'no restart';
+	}
+	else
+	{
+		$what = 'the postmaster killed';
+		$node->kill9;
+		$_->finish for values %psql;
+		if ($kill % 3 == 2)
+		{
+			# ... and once more during recovery
+			$what .= ' twice';
+			wait_for('recovery', sub {
+				my $offset = -s $node->logfile;
+				system_log('pg_ctl', '-W', '-D', $node->data_dir, '-l', $node->logfile, 'start');
+				my $log;
+				wait_for('a word from the server',
+					sub { ($log = slurp_file($node->logfile, $offset)) =~ /redo starts|ready to accept|FATAL: .*(lock|shared memory)/ });
+				return $log =~ /redo starts|ready to accept/;
+			});
+			my ($postmaster) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
+			kill 'KILL', $postmaster;
+		}
+		start_again();
+	}
+
+	# Each session's statement after the last acknowledged one may have been carried out, as a whole.
+	my @halves;
+	my $sum = 0;
+	for my $session (1 .. $sessions)
+	{
+		my $done = acknowledged($session);
+		$sum += $done;
+		my $left = $statements{$session}[$done];
+		for my $statement (@{ $statements{$session} }[ 0 .. $done - 1 ])
+		{
+			my $change = $statement->[1];
+			defined $change->{$_} ? ($rows{$_} = $change->{$_}) : delete $rows{$_} for keys %$change;
+		}
+		next unless $left;
+		my $ids = join ',', keys %{ $left->[1] };
+		my %found = map { my ($id, @row) = split /\|/; $id => \@row } split /\n/,
+		  $node->safe_psql('postgres', "SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off;
+			SELECT id, k, n FROM ledger WHERE id IN ($ids)");
+		my @before = grep { same_row($found{$_}, $rows{$_}) } keys %{ $left->[1] };
+		my @after = grep { same_row($found{$_}, $left->[1]{$_}) } keys %{ $left->[1] };
+		my $all = keys %{ $left->[1] };
+		push @halves, $left->[0] unless @before == $all || @after == $all;
+		defined $found{$_} ? ($rows{$_} = $found{$_}) : delete $rows{$_} for keys %{ $left->[1] };
+	}
+	is_deeply(\@halves, [], "$kill: no half statements");
+
+	my $file = $node->basedir . '/expected';
+	unlink $file;
+	append_to_file($file, join '', map { "$_\t$rows{$_}[0]\t$rows{$_}[1]\n" } sort { $a <=> $b } keys %rows);
+	my $last = (sort { $b <=> $a } @next_id)[0];
+	my $out = $node->safe_psql('postgres', <<"SQL");
+CREATE TEMP TABLE expected (id bigint, k int, n int);
+\\copy expected FROM '$file'
+ANALYZE expected;
+SET enable_seqscan = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET enable_material = off;
+SET enable_memoize = off;
+SELECT 'lost ' || e.id FROM expected e LEFT JOIN ledger l ON l.id = e.id AND l.n = e.n AND l.k = e.k WHERE l.id IS NULL;
+SELECT 'not by its key ' || e.id FROM expected e
+	WHERE NOT EXISTS (SELECT FROM ledger l WHERE l.k = e.k AND l.id = e.id AND l.n = e.n);
+SELECT 'back again ' || l.id FROM generate_series(1, $last) i JOIN ledger l ON l.id = i
+	WHERE NOT EXISTS (SELECT FROM expected e WHERE e.id = l.id);
+SELECT 'too many' FROM expected HAVING count(*) <> (SELECT count(id) FROM ledger WHERE k >= 0);
+SQL
+	is($out, '', "$kill: $what after $sum acknowledged statements, " . keys(%rows) . ' rows: nothing lost, nothing back again');
+	indexes_ok($node, $kill, 3);
+}
+
+$node->stop;
+done_testing();
