@@ -1,6 +1,5 @@
 #include "index/flags.hpp"
 
-#include "index/split.hpp"
 #include "pg/errors.hpp"
 
 namespace steady
@@ -27,14 +26,6 @@ static void mark_zone_dirty(Buffer buf)
     MarkBufferDirty(buf);
 }
 
-static int downlink_to(Page page, BlockNumber child)
-{
-    for (int i = Codec::next(page, 0); i < Codec::slots(page); i = Codec::next(page, i + 1))
-        if (child_of(Codec::at(page, i)) == child)
-            return i;
-    return -1;
-}
-
 // The parent of `child`, exclusively locked without waiting, from the guess in `path` or just to its right.
 static Buffer try_parent(const Tree &tree, BlockNumber child, int level, Path *path, int *slot)
 {
@@ -55,7 +46,7 @@ static Buffer try_parent(const Tree &tree, BlockNumber child, int level, Path *p
             UnlockReleaseBuffer(buf);
             break;
         }
-        if (!has_flag(page, kDeleted) && (*slot = downlink_to(page, child)) >= 0)
+        if (!has_flag(page, kDeleted) && (*slot = find_downlink(page, child)) >= 0)
         {
             path->block[level] = block;
             return buf;

@@ -1,6 +1,6 @@
 #include "index/insert.hpp"
 
-#include "index/cleanup.hpp"
+#include "index/removal.hpp"
 #include "index/flags.hpp"
 #include "index/split.hpp"
 #include "index/wal.hpp"

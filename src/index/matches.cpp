@@ -73,7 +73,7 @@ class Collector
         {
             tuple = m_->tuples_used / MAXIMUM_ALIGNOF;
             Size size = key_size(e);
-            if (m_->tuples_used + MAXALIGN(size) > sizeof m_->tuples || !Codec::whole(*reader_.tree.schema, e))
+            if (m_->tuples_used + MAXALIGN(size) > sizeof m_->tuples || !whole(*reader_.tree.schema, e))
                 report_corruption(page_, "entry is damaged");
             auto copy = reinterpret_cast<Entry>(m_->tuples + m_->tuples_used);
             memcpy(static_cast<void *>(copy), e, size);

@@ -1,6 +1,6 @@
 #include "index/scan.hpp"
 
-#include "index/cleanup.hpp"
+#include "index/removal.hpp"
 #include "index/flags.hpp"
 #include "index/matches.hpp"
 #include "index/parallel.hpp"

@@ -426,44 +426,6 @@ static void insert_downlink(const Tree &tree, Buffer left, Buffer right, Path *p
     UnlockReleaseBuffer(left);
 }
 
-// The slot with a downlink to `child`, or -1.
-static int find_downlink(Page page, BlockNumber child)
-{
-    int n = Codec::slots(page);
-    for (int i = Codec::next(page, 0); i < n; i = Codec::next(page, i + 1))
-        if (child_of(Codec::at(page, i)) == child)
-            return i;
-    return -1;
-}
-
-Buffer find_parent(const Tree &tree, int level, BlockNumber child, const SearchKey &key, Path *path, int *slot)
-{
-    for (bool fresh = path == nullptr || level >= path->levels;; fresh = true)
-    {
-        // A descent takes locks above `child` only, one at a time: nobody who holds one of those waits for a lower one.
-        Buffer buf = fresh ? descend(tree, key, level, Lock::exclusive, nullptr)
-                           : read_page(tree.rel, path->block[level], Lock::exclusive);
-        if (!BufferIsValid(buf))
-            return buf;
-        for (BlockNumber steps = 0;; steps++)
-        {
-            Page page = page_of(buf);
-            bool usable = tail(page)->level == level && !has_flag(page, kDeleted);
-            if (usable && (*slot = find_downlink(page, child)) >= 0)
-                return buf;
-            if (is_rightmost(page) || (tail(page)->level != level))
-                break;
-            check_steps(tree.rel, BufferGetBlockNumber(buf), steps);
-            if (usable && !Codec::beyond(*tree.schema, key, page))
-                break;
-            buf = step(tree.rel, buf, tail(page)->right, Lock::exclusive);
-        }
-        UnlockReleaseBuffer(buf);
-        if (fresh)
-            return InvalidBuffer;
-    }
-}
-
 void break_posting(Entry posting, ItemPointer tid, Entry *before, Entry *after)
 {
     ItemPointer list = tids(posting);

@@ -22,10 +22,6 @@ Buffer descend_to_insert(const Tree &, const SearchKey &key, Path *path, BlockNu
 // Gives the right sibling of `buf` (exclusively locked, flagged kIncompleteSplit) its downlink. Releases `buf`.
 void finish_split(const Tree &, Buffer buf, Path *path);
 
-// The page at `level` with a downlink to `child`, exclusively locked, and that downlink's slot. `key` lies in the
-// child's range. InvalidBuffer if there is none. `path` gives the first guess, and may have no page of that level.
-Buffer find_parent(const Tree &, int level, BlockNumber child, const SearchKey &key, Path *path, int *slot);
-
 // A posting list in two, around a TID that lies between its ends and isn't in it. palloc'd.
 void break_posting(Entry posting, ItemPointer tid, Entry *before, Entry *after);
 }  // namespace steady

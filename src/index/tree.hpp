@@ -73,6 +73,12 @@ Buffer move_right(const Tree &, const SearchKey &key, Buffer buf, Lock lock);
 // not found near by: then descend again. Nothing is locked by the caller.
 Buffer left_sibling(const Tree &, BlockNumber self, BlockNumber left, Lock lock);
 
+// The slot of an inner page with a downlink to `child`, or -1.
+int find_downlink(Page page, BlockNumber child);
+// The page at `level` with a downlink to `child`, exclusively locked, and that downlink's slot. `key` lies in the
+// child's range. InvalidBuffer if there is none. `path` gives the first guess, and may have no page of that level.
+Buffer find_parent(const Tree &, int level, BlockNumber child, const SearchKey &key, Path *path, int *slot);
+
 // Number of steps along links after which a walk asks whether it goes in a circle: raises if it took more steps than
 // the index has blocks.
 void check_steps(Relation rel, BlockNumber block, BlockNumber steps);

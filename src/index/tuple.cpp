@@ -3,144 +3,7 @@
 #include "pg/errors.hpp"
 
 namespace steady
-{
-// ---- entries
-
-Entry make_entry(const KeySchema &schema, Datum *values, bool *nulls, ItemPointer tid)
-{
-    Entry e = index_form_tuple(schema.desc, values, nulls);
-    e->t_tid = *tid;
-    return e;
-}
-
-static void set_size(Entry e, Size size)
-{
-    e->t_info = (e->t_info & ~INDEX_SIZE_MASK) | static_cast<uint16>(size);
-}
-
-static void set_columns(Entry pivot, int columns, bool tid)
-{
-    ItemPointerSetOffsetNumber(&pivot->t_tid, columns | (tid ? kPivotTid : 0));
-}
-
-// A copy of the key without its TIDs, `extra` bytes longer.
-static Entry copy_key(Entry e, Size extra)
-{
-    Size size = key_size(e);
-    auto copy = static_cast<Entry>(palloc0(size + extra));
-    memcpy(copy, e, size);
-    copy->t_info &= ~kPosting;
-    set_size(copy, size + extra);
-    return copy;
-}
-
-Entry make_posting(Entry key, const ItemPointerData *list, int count)
-{
-    if (count == 1)
-    {
-        Entry plain = copy_key(key, 0);
-        plain->t_tid = list[0];
-        return plain;
-    }
-    Size at = key_size(key);
-    Entry e = copy_key(key, MAXALIGN(count * sizeof(ItemPointerData)));
-    e->t_info |= kPosting;
-    ItemPointerSetBlockNumber(&e->t_tid, at);
-    ItemPointerSetOffsetNumber(&e->t_tid, count);
-    memcpy(tids(e), list, count * sizeof(ItemPointerData));
-    return e;
-}
-
-Entry make_minus_infinity(BlockNumber child)
-{
-    auto e = static_cast<Entry>(palloc0(sizeof(IndexTupleData)));
-    set_size(e, sizeof(IndexTupleData));
-    set_child(e, child);
-    set_columns(e, 0, false);
-    return e;
-}
-
-Entry make_separator(const KeySchema &schema, Entry left, Entry right, bool leaf)
-{
-    if (!leaf)
-        return copy_pivot(right, InvalidBlockNumber);
-
-    int equal = equal_columns(schema, left, right, schema.nkeys);
-    int keep = std::min(equal + 1, schema.nkeys);
-    bool tid = equal == schema.nkeys;
-    Entry key = copy_key(right, 0);
-    if (keep < schema.natts)
-        key = index_truncate_tuple(schema.desc, key, keep);
-    if (tid)
-    {
-        key = copy_key(key, MAXALIGN(sizeof(ItemPointerData)));
-        *pivot_tid(key) = tids(right)[0];
-    }
-    set_child(key, InvalidBlockNumber);
-    set_columns(key, keep, tid);
-    return key;
-}
-
-Entry copy_pivot(Entry pivot, BlockNumber child)
-{
-    Entry copy = CopyIndexTuple(pivot);
-    set_child(copy, child);
-    return copy;
-}
-
-// ---- comparison
-
-// The rest of compare_leaf and compare_pivot, where the first column didn't decide.
-static int compare_whole_leaf(const KeySchema &schema, const SearchKey &key, Entry e)
-{
-    int order = compare_columns(schema, key, e, key.n);
-    if (order != 0)
-        return order;
-    if (key.tail != Tail::at_tid)
-        return key.tail == Tail::before ? -1 : 1;
-    ItemPointer list = tids(e);
-    auto tid = const_cast<ItemPointer>(&key.tid);
-    order = ItemPointerCompare(tid, &list[0]);
-    if (order <= 0 || !is_posting(e))
-        return order;
-    return ItemPointerCompare(tid, &list[tid_count(e) - 1]) > 0 ? 1 : 0;
-}
-
-static int compare_whole_pivot(const KeySchema &schema, const SearchKey &key, Entry pivot)
-{
-    int columns = pivot_columns(pivot);
-    int order = compare_columns(schema, key, pivot, std::min(key.n, columns));
-    if (order != 0)
-        return order;
-    if (key.n > columns)
-        return 1;
-    if (key.n == columns && !pivot_has_tid(pivot))
-        return key.tail == Tail::before ? 0 : 1;  // the pivot, too, is in front of all that begin with its columns
-    if (key.tail != Tail::at_tid)
-        return key.tail == Tail::before ? -1 : 1;
-    return ItemPointerCompare(const_cast<ItemPointer>(&key.tid), pivot_tid(pivot));
-}
-
-void key_from_pivot(const KeySchema &schema, Entry pivot, SearchKey *key)
-{
-    key_from_entry(schema, pivot, pivot_columns(pivot), pivot_has_tid(pivot) ? Tail::at_tid : Tail::before, key);
-    if (pivot_has_tid(pivot))
-        key->tid = *pivot_tid(pivot);
-}
-
-int compare_leaf(const KeySchema &schema, const SearchKey &key, Entry e)
-{
-    int order = compare_first(schema, key, e);
-    return likely(order != 0) ? order : compare_whole_leaf(schema, key, e);
-}
-
-int compare_pivot(const KeySchema &schema, const SearchKey &key, Entry pivot)
-{
-    int order = pivot_columns(pivot) > 0 ? compare_first(schema, key, pivot) : 0;
-    return likely(order != 0) ? order : compare_whole_pivot(schema, key, pivot);
-}
-
-// ---- reading a page
+{  // ---- reading a page
 
 static inline Entry entry_at_offset(Page page, uint16 offset)
 {
@@ -150,13 +13,6 @@ static inline Entry entry_at_offset(Page page, uint16 offset)
     if (unlikely(offset + IndexTupleSize(e) > kTailAt))
         report_corruption(page, "entry reaches beyond the page");
     return e;
-}
-
-// Does the posting list lie within its entry?
-static bool posting_fits(Entry e)
-{
-    Size at = key_size(e), size = tid_count(e) * sizeof(ItemPointerData);
-    return tid_count(e) >= 2 && at >= sizeof(IndexTupleData) && at == MAXALIGN(at) && at + size <= IndexTupleSize(e);
 }
 
 Entry TupleCodec::at(Page page, int slot)
@@ -271,80 +127,6 @@ bool TupleCodec::below(const KeySchema &schema, const SearchKey &key, Page page)
 
 // ---- what is wrong with a page
 
-// Do the first `columns` columns lie within `size` bytes of the entry?
-static bool columns_fit(const KeySchema &schema, Entry e, Size size, int columns)
-{
-    if (size < IndexInfoFindDataOffset(e->t_info))
-        return false;
-    auto nulls = reinterpret_cast<bits8 *>(reinterpret_cast<char *>(e) + sizeof(IndexTupleData));
-    const char *data = reinterpret_cast<char *>(e) + IndexInfoFindDataOffset(e->t_info);
-    Size room = reinterpret_cast<char *>(e) + size - data;
-    Size at = 0;
-    for (int i = 0; i < columns; i++)
-    {
-        if (IndexTupleHasNulls(e) && att_isnull(i, nulls))
-            continue;
-        Form_pg_attribute att = TupleDescAttr(schema.desc, i);
-        if (att->attlen < 0 && !IndexTupleHasVarwidths(e))
-            return false;
-        at = att_align_pointer(at, att->attalign, att->attlen, data + at);
-        if (at >= room)
-            return false;
-        if (att->attlen == -1)
-        {
-            if (!varlena_fits(data + at, data + room))
-                return false;
-            at += VARSIZE_ANY(data + at);
-        }
-        else if (att->attlen == -2)
-            at += strnlen(data + at, room - at) + 1;
-        else
-            at += att->attlen;
-        if (at > room)
-            return false;
-    }
-    return true;
-}
-
-bool TupleCodec::whole(const KeySchema &schema, Entry e)
-{
-    return columns_fit(schema, e, key_size(e), schema.natts);
-}
-
-static const char *pivot_fault(const KeySchema &schema, Entry e)
-{
-    Size size = IndexTupleSize(e);
-    if (is_posting(e))
-        return "pivot is marked as a posting list";
-    if (pivot_columns(e) > schema.nkeys)
-        return "pivot has more columns than the index";
-    if (pivot_has_tid(e))
-    {
-        if (size < sizeof(IndexTupleData) + MAXALIGN(sizeof(ItemPointerData)))
-            return "pivot is too short for its TID";
-        size -= MAXALIGN(sizeof(ItemPointerData));
-    }
-    return columns_fit(schema, e, size, pivot_columns(e)) ? nullptr : "pivot is shorter than its columns";
-}
-
-static const char *leaf_entry_fault(const KeySchema &schema, Page page, Entry e)
-{
-    if (is_posting(e))
-    {
-        if (!has_flag(page, kHasPostings))
-            return "posting list on a page that should have none";
-        if (!posting_fits(e))
-            return "posting list is damaged";
-        for (int i = 1; i < tid_count(e); i++)
-            if (ItemPointerCompare(&tids(e)[i - 1], &tids(e)[i]) >= 0)
-                return "TIDs of a posting list are out of order";
-    }
-    for (int i = 0; i < tid_count(e); i++)
-        if (!is_row(tids(e)[i]))
-            return "TID is invalid";
-    return TupleCodec::whole(schema, e) ? nullptr : "entry is shorter than its columns";
-}
-
 // Is there a whole entry at this offset?
 static bool entry_in_page(Page page, uint16 offset)
 {
@@ -388,7 +170,9 @@ const char *TupleCodec::fault(const KeySchema &schema, Page page)
             continue;
         }
         auto e = reinterpret_cast<Entry>(page + offset);
-        const char *f = is_leaf(page) ? leaf_entry_fault(schema, page, e) : pivot_fault(schema, e);
+        if (is_leaf(page) && is_posting(e) && !has_flag(page, kHasPostings))
+            return "posting list on a page that should have none";
+        const char *f = is_leaf(page) ? leaf_entry_fault(schema, e) : pivot_fault(schema, e);
         if (f != nullptr)
             return f;
         used += entry_size(e);
@@ -780,37 +564,6 @@ static uint16 overwrite(Page page, uint16 offset, Entry entry, Patch &patch)
     return offset;
 }
 
-bool TupleCodec::replace(Page page, int slot, Entry entry, Patch &patch)
-{
-    ZoneCarrier zone;
-    int number = entry_number(page, slot);
-    int before = is_leaf(page) ? tid_count(at(page, slot)) : 1;
-    int after = is_leaf(page) ? tid_count(entry) : 1;
-    zone.lift(page, entries(page));
-    settle(page, patch);
-
-    uint16 old = slot_array(page)[slot] & kOffset;
-    uint16 offset = overwrite(page, old, entry, patch);
-    if (offset == 0)
-        return false;
-    if (is_leaf(page) && is_posting(entry))
-        set_flag(page, kHasPostings, patch);
-    if (offset != old)
-    {
-        int n = slots(page), from = slot, to = slot + 1;
-        slot_array(page)[slot] = offset;
-        for (; from > 0 && slot_array(page)[from - 1] == (old | kGap); from--)
-            slot_array(page)[from - 1] = offset | kGap;
-        for (; to < n && slot_array(page)[to] == (old | kGap); to++)
-            slot_array(page)[to] = offset | kGap;
-        note_slots(from, to, patch);
-    }
-    zone.erase(number, before);
-    zone.insert(number, after);
-    zone.drop(page);
-    return true;
-}
-
 ItemPointerData TupleCodec::exchange(Page page, int slot, const ItemPointerData &tid, Patch &patch)
 {
     ZoneCarrier zone;
@@ -853,9 +606,9 @@ static bool set_fence(Page page, uint16 PageTail::*which, Entry pivot, Patch &pa
         zone.lift(page, TupleCodec::entries(page));
         settle(page, patch);
         uint16 offset = overwrite(page, fence, pivot, patch);
+        zone.drop(page);
         if (offset == 0)
             return false;
-        zone.drop(page);
         fence = offset;
     }
     patch.note_field(page, fence);

@@ -108,21 +108,6 @@ class Verifier
 };
 static_assert(std::is_trivially_destructible_v<Verifier>);
 
-// Order of two pivots. Missing columns are minus infinity, and so is a missing TID.
-int compare_pivots(const KeySchema &schema, Entry a, Entry b)
-{
-    int na = pivot_columns(a), nb = pivot_columns(b), n = std::min(na, nb);
-    SearchKey key;
-    key_from_entry(schema, a, n, Tail::before, &key);
-    if (int order = compare_columns(schema, key, b, n))
-        return order;
-    if (na != nb)
-        return na < nb ? -1 : 1;
-    if (!pivot_has_tid(a) || !pivot_has_tid(b))
-        return pivot_has_tid(a) - pivot_has_tid(b);
-    return ItemPointerCompare(pivot_tid(a), pivot_tid(b));
-}
-
 // Are two bounds the same place? nullptr: infinity.
 bool same_bound(const KeySchema &schema, Entry a, Entry b)
 {

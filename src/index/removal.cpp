@@ -2,7 +2,7 @@
 //
 // None of this needs a cleanup lock. An index-only scan that stands on the leaf may still ask for a row whose entry
 // goes here; the row's line pointer is not used again before VACUUM has been at every leaf with a cleanup lock.
-#include "index/cleanup.hpp"
+#include "index/removal.hpp"
 
 #include "index/unlink.hpp"
 #include "index/wal.hpp"
