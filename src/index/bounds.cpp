@@ -144,7 +144,7 @@ struct Attribute
 Attribute attribute(const KeySchema &schema, Entry entry, int column)
 {
     Attribute a;
-    a.value = index_getattr(entry, column + 1, schema.desc, &a.null);
+    a.value = column_value(schema, entry, column, &a.null);
     return a;
 }
 

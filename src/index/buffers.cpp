@@ -30,8 +30,18 @@ Buffer pin_page(Relation rel, BlockNumber block, BufferAccessStrategy strategy)
     return ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
 }
 
+// Raises if a link leads behind the end of the file. It never shrinks, so an old notion of its size is good enough for
+// most blocks.
+static void check_exists(Relation rel, BlockNumber block)
+{
+    BlockNumber known = RelationGetSmgr(rel)->smgr_cached_nblocks[MAIN_FORKNUM];
+    if (unlikely(block >= known || known == InvalidBlockNumber) && block >= RelationGetNumberOfBlocks(rel))
+        report_corruption(rel, block, "page is missing");
+}
+
 Buffer read_page(Relation rel, BlockNumber block, Lock lock)
 {
+    check_exists(rel, block);
     Buffer buf = ReadBuffer(rel, block);
     LockBuffer(buf, static_cast<int>(lock));
     check_page(rel, buf);

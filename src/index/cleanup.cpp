@@ -12,11 +12,13 @@
 
 namespace steady
 {
-// What a page made anew must gain. Each time costs an image of the page in the log, so it is not worth a few bytes that
-// the next inserts use up: then a split is cheaper.
+// What a page made anew should gain. Each time costs an image of the page in the log, so it is not worth a few bytes
+// that the next inserts use up: then a split is cheaper. Not so where new versions of the same rows come in: old ones
+// will go soon, so that any gain may save the split for good.
 constexpr Size kWorthwhile = BLCKSZ / 24;
-// What bottom-up deletion asks of the heap: the heap looks at few blocks, and stops when so many bytes are free.
-constexpr Size kBottomUpTarget = BLCKSZ / 16;
+// What bottom-up deletion asks of the heap, which looks at few blocks and stops when so many bytes are free. Twice what
+// btree asks for, as each time costs an image.
+constexpr Size kBottomUpTarget = BLCKSZ / 8;
 
 // The question to the heap: which rows of these entries of one leaf can no snapshot see any more?
 class Question
@@ -71,20 +73,21 @@ class Question
     TM_IndexStatus status_[kMaxEntries];
 };
 
-static bool worth_making_anew(Page page, Size size)
-{
-    return Codec::fits_compacted(page, std::max(size, kWorthwhile));
-}
-
 static void make_anew(Page page, Size size, Patch &patch)
 {
     // Gaps take up to a third of what is free: not where the entry needs it.
     Codec::compact(page, Codec::fits_compacted(page, 2 * size), patch);
 }
 
-// Removes `dead` in one record; the page is made anew in the same one if `size` bytes (0: none are needed) would not
-// fit otherwise.
-static void remove_dead(const Tree &tree, Buffer leaf, const RemovalSet &dead, TransactionId horizon, Size size)
+// What is to be made room for.
+struct Need
+{
+    Size size;  // 0: for nothing, it's only to remove
+    Size gain;  // the room that a page made anew must have
+};
+
+// Removes `dead` in one record; the page is made anew in the same one if the new entry would not fit otherwise.
+static void remove_dead(const Tree &tree, Buffer leaf, const RemovalSet &dead, TransactionId horizon, Need need)
 {
     Page page = page_of(leaf);
     log_conflict(tree.rel, tree.heap, BufferGetBlockNumber(leaf), horizon);
@@ -92,8 +95,8 @@ static void remove_dead(const Tree &tree, Buffer leaf, const RemovalSet &dead, T
     change.begin();
     Patch &patch = change.touch(leaf);
     Codec::remove(page, dead, patch);
-    if (size > 0 && !Codec::fits(page, size) && worth_making_anew(page, size))
-        make_anew(page, size, patch);
+    if (need.size > 0 && !Codec::fits(page, need.size) && Codec::fits_compacted(page, need.gain))
+        make_anew(page, need.size, patch);
     change.commit();
 }
 
@@ -145,7 +148,7 @@ static bool gather_killed(const Tree &tree, Page page, const Zone *zone, Questio
     return true;
 }
 
-static int remove_killed(const Tree &tree, Buffer leaf, Size size)
+static int remove_killed(const Tree &tree, Buffer leaf, Need need)
 {
     Page page = page_of(leaf);
     const Zone *zone = zone_of(page, Codec::entries(page));
@@ -157,7 +160,7 @@ static int remove_killed(const Tree &tree, Buffer leaf, Size size)
     RemovalSet dead;
     TransactionId horizon = question.ask(tree, BufferGetBlockNumber(leaf), 0, &dead);
     if (dead.count > 0)
-        remove_dead(tree, leaf, dead, horizon, size);
+        remove_dead(tree, leaf, dead, horizon, need);
     return dead.count;
 }
 
@@ -197,7 +200,7 @@ static bool gather_versions(const KeySchema &schema, Page page, Question *questi
     return any;
 }
 
-static void remove_versions(const Tree &tree, Buffer leaf, Size size, bool unchanged)
+static void remove_versions(const Tree &tree, Buffer leaf, Need need, bool unchanged)
 {
     Question question;
     bool promising = gather_versions(*tree.schema, page_of(leaf), &question);
@@ -206,16 +209,15 @@ static void remove_versions(const Tree &tree, Buffer leaf, Size size, bool uncha
         return;
     RemovalSet dead;
     TransactionId horizon = question.ask(tree, BufferGetBlockNumber(leaf),
-                                         std::max(kBottomUpTarget, size + sizeof(uint16)), &dead);
+                                         std::max(kBottomUpTarget, need.size + sizeof(uint16)), &dead);
     if (dead.count > 0)
-        remove_dead(tree, leaf, dead, horizon, size);
+        remove_dead(tree, leaf, dead, horizon, need);
 }
 
-static void deduplicate(const Tree &tree, Buffer leaf, Size size)
+static void deduplicate(const Tree &tree, Buffer leaf, Need need)
 {
     PGAlignedBlock made;
-    if (!Codec::deduplicate(*tree.schema, page_of(leaf), made.data) ||
-        !Codec::fits(made.data, std::max(size, kWorthwhile)))
+    if (!Codec::deduplicate(*tree.schema, page_of(leaf), made.data) || !Codec::fits(made.data, need.gain))
         return;
     Change change(tree.rel);
     change.begin();
@@ -235,10 +237,11 @@ bool make_room(const Tree &tree, Buffer leaf, Size size, bool unchanged, bool un
     Page page = page_of(leaf);
     check_leaf(tree, leaf);
 
-    bool killed = remove_killed(tree, leaf, size) > 0;
+    Need need{size, unchanged ? size : std::max(size, kWorthwhile)};
+    bool killed = remove_killed(tree, leaf, need) > 0;
     if (Codec::fits(page, size))
         return true;
-    if (worth_making_anew(page, size))
+    if (Codec::fits_compacted(page, std::max(size, kWorthwhile)))
     {
         Change change(tree.rel);
         change.begin();
@@ -249,13 +252,13 @@ bool make_room(const Tree &tree, Buffer leaf, Size size, bool unchanged, bool un
     }
     if ((unchanged || unique) && settings::kill)
     {
-        remove_versions(tree, leaf, size, unchanged);
+        remove_versions(tree, leaf, need, unchanged);
         if (Codec::fits(page, size))
             return true;
     }
     // Equal keys of a unique index are versions of a row, most of them soon gone.
     if (tree.deduplicate && (!unique || unchanged || killed))
-        deduplicate(tree, leaf, size);
+        deduplicate(tree, leaf, need);
     return Codec::fits(page, size);
 }
 
@@ -275,7 +278,7 @@ void clean_leaf(const Tree &tree, BlockNumber block)
     if (is_leaf(page) && !has_flag(page, kDeleted))
     {
         check_leaf(tree, leaf);
-        remove_killed(tree, leaf, 0);
+        remove_killed(tree, leaf, {0, 0});
         empty = Codec::live(page) == 0 && !is_rightmost(page);
     }
     UnlockReleaseBuffer(leaf);

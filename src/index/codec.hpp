@@ -8,32 +8,74 @@ namespace steady
 // What the tree asks of a codec. Pages come locked as the operation needs; a codec knows no buffers.
 template <class C>
 concept PageCodec = requires(const KeySchema &schema, const SearchKey &key, Page page, int slot, Entry entry,
-                             Patch &patch, const RemovalSet &set, BlockNumber block, Size size) {
-    { C::kKind } -> std::convertible_to<PageKind>;
-    { C::slots(page) } -> std::same_as<int>;
-    { C::next(page, slot) } -> std::same_as<int>;
-    { C::previous(page, slot) } -> std::same_as<int>;
-    { C::at(page, slot) } -> std::same_as<Entry>;
-    { C::entries(page) } -> std::same_as<int>;
-    { C::entry_number(page, slot) } -> std::same_as<int>;
-    { C::live(page) } -> std::same_as<int>;
-    { C::fault(schema, page) } -> std::same_as<const char *>;
-    { C::find(schema, key, page) } -> std::same_as<int>;
-    { C::find_child(schema, key, page) } -> std::same_as<int>;
-    { C::beyond(schema, key, page) } -> std::same_as<bool>;
-    { C::below(schema, key, page) } -> std::same_as<bool>;
-    { C::high(page) } -> std::same_as<Entry>;
-    { C::low(page) } -> std::same_as<Entry>;
-    { C::fits(page, size) } -> std::same_as<bool>;
-    { C::fits_compacted(page, size) } -> std::same_as<bool>;
+                             Patch &patch, const RemovalSet &set, BlockNumber block, ItemPointerData tid, Size size)
+{
+    {
+        C::kKind
+        } -> std::convertible_to<PageKind>;
+    {
+        C::slots(page)
+        } -> std::same_as<int>;
+    {
+        C::next(page, slot)
+        } -> std::same_as<int>;
+    {
+        C::previous(page, slot)
+        } -> std::same_as<int>;
+    {
+        C::at(page, slot)
+        } -> std::same_as<Entry>;
+    {
+        C::entries(page)
+        } -> std::same_as<int>;
+    {
+        C::entry_number(page, slot)
+        } -> std::same_as<int>;
+    {
+        C::live(page)
+        } -> std::same_as<int>;
+    {
+        C::fault(schema, page)
+        } -> std::same_as<const char *>;
+    {
+        C::find(schema, key, page)
+        } -> std::same_as<int>;
+    {
+        C::find_child(schema, key, page)
+        } -> std::same_as<int>;
+    {
+        C::beyond(schema, key, page)
+        } -> std::same_as<bool>;
+    {
+        C::below(schema, key, page)
+        } -> std::same_as<bool>;
+    {
+        C::high(page)
+        } -> std::same_as<Entry>;
+    {
+        C::low(page)
+        } -> std::same_as<Entry>;
+    {
+        C::fits(page, size)
+        } -> std::same_as<bool>;
+    {
+        C::fits_compacted(page, size)
+        } -> std::same_as<bool>;
     C::insert(page, slot, entry, patch);
     C::remove(page, set, patch);
     C::erase(page, slot, patch);
-    { C::replace(page, slot, entry, patch) } -> std::same_as<bool>;
+    {
+        C::replace(page, slot, entry, patch)
+        } -> std::same_as<bool>;
+    {
+        C::exchange(page, slot, tid, patch)
+        } -> std::same_as<ItemPointerData>;
     C::set_child(page, slot, block, patch);
     C::truncate(page, slot, patch);
     C::compact(page, true, patch);
-    { C::deduplicate(schema, page, page) } -> std::same_as<bool>;
+    {
+        C::deduplicate(schema, page, page)
+        } -> std::same_as<bool>;
     C::adopt(page, page, patch);
 };
 

@@ -19,8 +19,8 @@ bool all_stamped(Page page)
     return static_cast<int>(z->dead) == entries - (Codec::slots(page) - Codec::live(page));
 }
 
-// The zone is changed in a way that must not get lost before the next crash: a hint would be forgotten where the relation
-// skips WAL. The hint comes first, since with checksums it logs an image against torn pages.
+// The zone is changed in a way that must not get lost before the next crash: a hint would be forgotten where the
+// relation skips WAL. The hint comes first, since with checksums it logs an image against torn pages.
 static void mark_zone_dirty(Buffer buf)
 {
     MarkBufferDirtyHint(buf, true);
@@ -136,8 +136,8 @@ bool may_skip(const Witness &w)
 // A place on the way down.
 struct Descent
 {
-    Descent(const Tree &tree, const SearchKey &key, bool forward, const Witness &witness, const SearchKey *end, Path *path,
-            Leftovers *leftovers)
+    Descent(const Tree &tree, const SearchKey &key, bool forward, const Witness &witness, const SearchKey *end,
+            Path *path, Leftovers *leftovers)
         : tree(tree), key(&key), forward(forward), witness(witness), end(end), path(path), leftovers(leftovers)
     {
     }
@@ -170,8 +170,8 @@ struct Descent
     }
 };
 
-// Right, to the page of this level that holds the place. As move_right(), but backward a page that ends just at the place
-// will do: what is in front of the place is on it.
+// Right, to the page of this level that holds the place. As move_right(), but backward a page that ends just at the
+// place will do: what is in front of the place is on it.
 static Buffer settle(const Descent &d, Buffer buf)
 {
     for (BlockNumber steps = 0;; steps++)
@@ -208,9 +208,9 @@ static int place_on(const Descent &d, Page page)
 enum class Outcome : uint8
 {
     found,
-    none,    // nothing that is wanted lies on this way
-    further, // all of a page was passed over: again from the root, where flags of whole subtrees are
-    astray,  // a link was out of date: the same again
+    none,     // nothing that is wanted lies on this way
+    further,  // all of a page was passed over: again from the root, where flags of whole subtrees are
+    astray,   // a link was out of date: the same again
 };
 
 // The child of an inner page (share-locked) to go on with.

@@ -18,8 +18,8 @@ struct Insertion
     SearchKey key;
     Path path;
     Buffer leaf = InvalidBuffer;  // pinned and exclusively locked
-    // The first leaf that can have the key, if the entry goes to another one. Exclusively locked to the end, too, so that
-    // nobody who checks the same key gets past.
+    // The first leaf that can have the key, if the entry goes to another one. Exclusively locked to the end, too, so
+    // that nobody who checks the same key gets past.
     Buffer first = InvalidBuffer;
 };
 
@@ -28,16 +28,15 @@ void check_entry_size(Relation rel, Relation heap, Entry entry)
     Size size = entry_size(entry);
     if (likely(size <= kMaxEntry))
         return;
-    ereport(ERROR,
-            (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-             errmsg("index row size %zu exceeds steady maximum %zu for index \"%s\"", size, kMaxEntry,
-                    RelationGetRelationName(rel)),
-             errdetail("Index row references tuple (%u,%u) in relation \"%s\".",
-                       ItemPointerGetBlockNumber(&entry->t_tid), ItemPointerGetOffsetNumber(&entry->t_tid),
-                       RelationGetRelationName(heap)),
-             errhint("Values larger than 1/3 of a buffer page cannot be indexed.\n"
-                     "Consider a function index of an MD5 hash of the value, or use full text indexing."),
-             errtableconstraint(heap, RelationGetRelationName(rel))));
+    ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+                    errmsg("index row size %zu exceeds steady maximum %zu for index \"%s\"", size, kMaxEntry,
+                           RelationGetRelationName(rel)),
+                    errdetail("Index row references tuple (%u,%u) in relation \"%s\".",
+                              ItemPointerGetBlockNumber(&entry->t_tid), ItemPointerGetOffsetNumber(&entry->t_tid),
+                              RelationGetRelationName(heap)),
+                    errhint("Values larger than 1/3 of a buffer page cannot be indexed.\n"
+                            "Consider a function index of an MD5 hash of the value, or use full text indexing."),
+                    errtableconstraint(heap, RelationGetRelationName(rel))));
 }
 
 // ---- finding the leaf
@@ -55,8 +54,8 @@ static bool try_target_block(Insertion &in)
     {
         Page page = page_of(buf);
         Entry low;
-        // The low fence proves that the key is the page's, and with a key in front of all its equals that no equal entry
-        // lies to the left.
+        // The low fence proves that the key is the page's, and with a key in front of all its equals that no equal
+        // entry lies to the left.
         if (page_fault(page, target) == nullptr && is_leaf(page) && is_rightmost(page) && !has_flag(page, kDeleted) &&
             (low = Codec::low(page)) != nullptr && compare_pivot(*in.tree.schema, in.key, low) > 0 &&
             Codec::fits(page, entry_size(in.entry)))
@@ -166,8 +165,8 @@ class Stamped
     uint32 skip_;
 };
 
-// From a page of equal entries, the first leaf or one to its right, to the next one: share-locked, and the slot to go on
-// from. Of a long run of dead ones most is passed over. *none: nothing equal is left.
+// From a page of equal entries, the first leaf or one to its right, to the next one: share-locked, and the slot to go
+// on from. Of a long run of dead ones most is passed over. *none: nothing equal is left.
 static Buffer step_over_dead(const Insertion &in, Page page, const Witness &witness, const SearchKey &behind,
                              BlockNumber pages, int *slot, bool *none)
 {
@@ -234,6 +233,8 @@ static Conflict check_unique(Insertion &in, IndexUniqueCheck check)
                 if (stamped.has(number + i))
                     continue;
                 ItemPointerData tid = tids(e)[i];
+                if (unlikely(!is_row(tid)))
+                    report_corruption(page, "TID is invalid");
                 if (check == UNIQUE_CHECK_EXISTING && ItemPointerEquals(&tid, &in.entry->t_tid))
                 {
                     found_own = true;
@@ -343,69 +344,67 @@ static bool move_to_place(Insertion &in)
     return true;
 }
 
-// A posting list whose ends enclose the new TID: it is broken in two around the entry. True if it was, or none was
-// there; false if there is no room for it. *slot becomes the entry's.
-static bool make_way(Insertion &in, int *slot, bool *broke)
+// Where the entry goes: in front of `slot`, or into the posting list there.
+struct Place
+{
+    int slot;
+    bool in_posting;
+};
+
+static Place find_place(const Insertion &in)
 {
     Page page = page_of(in.leaf);
     const KeySchema &schema = *in.tree.schema;
-    *broke = false;
-    *slot = Codec::find(schema, in.key, page);
-    int at = Codec::next(page, *slot);
+    Place place{Codec::find(schema, in.key, page), false};
+    int at = Codec::next(page, place.slot);
     if (at == Codec::slots(page))
-        return true;
+        return place;
     Entry e = Codec::at(page, at);
     if (compare_leaf(schema, in.key, e) != 0)
-        return true;
-    if (!is_posting(e))
-        ereport(ERROR, (errcode(ERRCODE_INDEX_CORRUPTED),
-                        errmsg("table tid from new index tuple (%u,%u) is in index \"%s\" already, at block %u",
-                               ItemPointerGetBlockNumberNoCheck(&in.key.tid),
-                               ItemPointerGetOffsetNumberNoCheck(&in.key.tid), RelationGetRelationName(in.tree.rel),
-                               BufferGetBlockNumber(in.leaf)),
-                        errhint("Please REINDEX it.")));
-    Entry before, after;
-    break_posting(e, &in.key.tid, &before, &after);
-    if (!Codec::fits(page, entry_size(after) + entry_size(in.entry) + 2 * sizeof(uint16)))
-    {
-        *slot = at;
-        return false;
-    }
-    Change change(in.tree.rel);
-    change.begin();
-    Patch &patch = change.touch(in.leaf);
-    Codec::replace(page, at, before, patch);  // shorter: stays where it is
-    Codec::insert(page, Codec::next(page, at + 1), after, patch);
-    change.commit();
-    *broke = true;
-    *slot = Codec::find(schema, in.key, page);
-    return true;
+        return place;
+    ItemPointer list = tids(e);
+    if (std::any_of(list, list + tid_count(e),
+                    [&](ItemPointerData &t) { return ItemPointerEquals(&t, &in.entry->t_tid); }))
+        ereport(ERROR,
+                (errcode(ERRCODE_INDEX_CORRUPTED),
+                 errmsg("table tid from new index tuple (%u,%u) is in index \"%s\" already, at block %u",
+                        ItemPointerGetBlockNumberNoCheck(&in.key.tid), ItemPointerGetOffsetNumberNoCheck(&in.key.tid),
+                        RelationGetRelationName(in.tree.rel), BufferGetBlockNumber(in.leaf)),
+                 errhint("Please REINDEX it.")));
+    return {at, true};
 }
 
 // Puts the entry on the leaf, or splits it. Releases the leaf.
 static void place(Insertion &in, bool unchanged, bool unique)
 {
     const Tree &tree = in.tree;
+    Page page = page_of(in.leaf);
     Size size = entry_size(in.entry);
-    int slot;
-    bool broke;
     clear_flags(tree, in.leaf, in.key, &in.path);
-    bool fits = make_way(in, &slot, &broke) && Codec::fits(page_of(in.leaf), size);
-    if (!fits && make_room(tree, in.leaf, size, unchanged, unique))
-        fits = make_way(in, &slot, &broke) && Codec::fits(page_of(in.leaf), size);
-    if (!fits)
+    Place place = find_place(in);
+    if (!Codec::fits(page, size))
     {
-        slot = Codec::next(page_of(in.leaf), Codec::find(*tree.schema, in.key, page_of(in.leaf)));
-        split_insert(tree, in.leaf, slot, in.entry, &in.path);
-        in.leaf = InvalidBuffer;
-        return;
+        bool room = make_room(tree, in.leaf, size, unchanged, unique);
+        place = find_place(in);
+        if (!room)
+        {
+            split_insert(tree, in.leaf, Codec::next(page, place.slot), in.entry, &in.path);
+            in.leaf = InvalidBuffer;
+            return;
+        }
     }
     Change change(tree.rel);
     change.begin();
-    Codec::insert(page_of(in.leaf), slot, in.entry, change.touch(in.leaf));
+    Patch &patch = change.touch(in.leaf);
+    if (place.in_posting)
+    {
+        // The list's last TID makes room for the new one, and becomes an entry behind it: nothing is wasted.
+        in.entry->t_tid = Codec::exchange(page, place.slot, in.entry->t_tid, patch);
+        place.slot = Codec::next(page, place.slot + 1);
+    }
+    Codec::insert(page, place.slot, in.entry, patch);
     change.commit();
-    if (is_rightmost(page_of(in.leaf)) && !is_leftmost(page_of(in.leaf)) &&
-        RelationGetTargetBlock(tree.rel) != BufferGetBlockNumber(in.leaf))
+    if (is_rightmost(page) && !is_leftmost(page) && RelationGetTargetBlock(tree.rel) != BufferGetBlockNumber(in.leaf))
         RelationSetTargetBlock(tree.rel, BufferGetBlockNumber(in.leaf));
     UnlockReleaseBuffer(in.leaf);
     in.leaf = InvalidBuffer;

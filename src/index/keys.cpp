@@ -29,6 +29,7 @@ KeySchema *make_schema(Relation index, MemoryContext context)
         c.ssup.ssup_reverse = (index->rd_indoption[i] & INDOPTION_DESC) != 0;
         c.ssup.ssup_attno = i + 1;
         c.ssup.abbreviate = false;
+        c.varlena = TupleDescAttr(schema->desc, i)->attlen == -1;
         if (OidIsValid(index_getprocid(index, i + 1, kSortSupportProc)))
             FunctionCall1(index_getprocinfo(index, i + 1, kSortSupportProc), PointerGetDatum(&c.ssup));
         if (c.ssup.comparator == nullptr)
@@ -62,13 +63,39 @@ bool equal_is_identical(Relation index)
     return true;
 }
 
+bool varlena_fits(const char *value, const char *end)
+{
+    if (value >= end)
+        return false;
+    if (VARATT_IS_1B(value))
+        return !VARATT_IS_1B_E(value) && value + VARSIZE_1B(value) <= end;
+    if (value + VARHDRSZ > end)
+        return false;
+    Size least = VARATT_IS_4B_C(value) ? VARHDRSZ_COMPRESSED : VARHDRSZ, size = VARSIZE_4B(value);
+    return size >= least && size <= static_cast<Size>(end - value);
+}
+
+Datum column_value(const KeySchema &schema, IndexTuple entry, int i, bool *null)
+{
+    // The server's way to a column takes the header's word for it that no length has to be looked at.
+    auto nulls = reinterpret_cast<bits8 *>(reinterpret_cast<char *>(entry) + sizeof(IndexTupleData));
+    if (unlikely(i > 0 && schema.column[i - 1].varlena && !IndexTupleHasVarwidths(entry) &&
+                 !(IndexTupleHasNulls(entry) && att_isnull(i - 1, nulls))))
+        report_corruption(reinterpret_cast<Page>(entry), "entry's header is damaged");
+    Datum value = index_getattr(entry, i + 1, schema.desc, null);
+    if (schema.column[i].varlena && !*null &&
+        unlikely(!varlena_fits(DatumGetPointer(value), reinterpret_cast<char *>(entry) + IndexTupleSize(entry))))
+        report_corruption(reinterpret_cast<Page>(entry), "value reaches beyond its entry");
+    return value;
+}
+
 void key_from_entry(const KeySchema &schema, IndexTuple entry, int n, Tail tail, SearchKey *key)
 {
     key->n = n;
     key->tail = tail;
     for (int i = 0; i < n; i++)
     {
-        key->value[i].value = index_getattr(entry, i + 1, schema.desc, &key->value[i].null);
+        key->value[i].value = column_value(schema, entry, i, &key->value[i].null);
         key->value[i].cross = nullptr;
     }
 }
@@ -133,7 +160,7 @@ int compare_value(const KeySchema &schema, int i, Datum datum, bool null, const 
 int compare_column(const KeySchema &schema, int i, IndexTuple entry, const KeyValue &value)
 {
     bool null;
-    Datum datum = index_getattr(entry, i + 1, schema.desc, &null);
+    Datum datum = column_value(schema, entry, i, &null);
     return compare_value(schema, i, datum, null, value);
 }
 
@@ -182,8 +209,8 @@ int equal_columns(const KeySchema &schema, IndexTuple a, IndexTuple b, int n)
     for (int i = 0; i < n; i++)
     {
         bool a_null, b_null;
-        Datum da = index_getattr(a, i + 1, schema.desc, &a_null);
-        Datum db = index_getattr(b, i + 1, schema.desc, &b_null);
+        Datum da = column_value(schema, a, i, &a_null);
+        Datum db = column_value(schema, b, i, &b_null);
         if (compare_values(schema, i, da, a_null, db, b_null) != 0)
             return i;
     }

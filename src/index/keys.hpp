@@ -30,6 +30,7 @@ struct Column
     Fast fast;
     FmgrInfo *order;                     // the operator class's support function 1
     mutable struct CrossOrder *crosses;  // order functions of other types that were looked up so far
+    bool varlena;                        // values have a length of their own
 };
 
 // How the entries of one index are laid out and compared. Lives in the memory context it was made in.
@@ -73,6 +74,13 @@ struct SearchKey
 
 // Fills `key` from an entry's (or pivot's) first `n` columns. Values point into the entry.
 void key_from_entry(const KeySchema &schema, IndexTuple entry, int n, Tail tail, SearchKey *key);
+
+// An entry's key column `i`, from 0 on. Raises if a damaged length would lead out of the entry. Whoever asks for a
+// column has asked for those in front of it.
+Datum column_value(const KeySchema &schema, IndexTuple entry, int i, bool *null);
+
+// Is there a whole value of variable length, that is no pointer, in front of `end`?
+bool varlena_fits(const char *value, const char *end);
 
 // Order of two values of column `i`, as the index orders them: < 0, 0, > 0.
 int compare_values(const KeySchema &schema, int i, Datum a, bool a_null, Datum b, bool b_null);

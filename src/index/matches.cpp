@@ -1,7 +1,7 @@
 #include "index/matches.hpp"
 
 #include "index/flags.hpp"
-
+#include "pg/errors.hpp"
 
 namespace steady
 {
@@ -37,7 +37,8 @@ void edge_place(const KeySchema &schema, const Continuation &c, SearchKey *key)
         return;
     }
     bool tid = !c.tuple_is_pivot || pivot_has_tid(e);
-    key_from_entry(schema, e, c.tuple_is_pivot ? pivot_columns(e) : schema.nkeys, tid ? Tail::at_tid : Tail::before, key);
+    key_from_entry(schema, e, c.tuple_is_pivot ? pivot_columns(e) : schema.nkeys, tid ? Tail::at_tid : Tail::before,
+                   key);
     if (tid)
         key->tid = c.tuple_is_pivot ? *pivot_tid(e) : e->t_tid;
 }
@@ -72,6 +73,8 @@ class Collector
         {
             tuple = m_->tuples_used / MAXIMUM_ALIGNOF;
             Size size = key_size(e);
+            if (m_->tuples_used + MAXALIGN(size) > sizeof m_->tuples || !Codec::whole(*reader_.tree.schema, e))
+                report_corruption(page_, "entry is damaged");
             auto copy = reinterpret_cast<Entry>(m_->tuples + m_->tuples_used);
             memcpy(static_cast<void *>(copy), e, size);
             copy->t_info = (copy->t_info & ~(kPosting | INDEX_SIZE_MASK)) | static_cast<uint16>(size);
@@ -91,6 +94,10 @@ class Collector
     {
         if (zone_ != nullptr && (skip_ >> zone_code(zone_, number) & 1))
             return;
+        if (unlikely(!is_row(tid)))
+            report_corruption(page_, "TID is invalid");
+        if (unlikely(m_->last - m_->first + 1 >= kMaxEntries))
+            report_corruption(page_, "page has more entries than fit on it");
         int at = ScanDirectionIsForward(reader_.dir) ? ++m_->last : --m_->first;
         m_->match[at] = {tid, static_cast<uint16>(number), tuple};
     }
@@ -220,8 +227,8 @@ static void read_by_fit(const PageReader &r, Page page, int slot, Collector &col
             SearchKey key;
             jump_place(r.bounds, r.dir, e, jump, &key);
             Entry fence = forward ? Codec::high(page) : Codec::low(page);
-            bool leaves = fence != nullptr && (forward ? compare_pivot(schema, key, fence) >= 0
-                                                       : compare_pivot(schema, key, fence) <= 0);
+            bool leaves = fence != nullptr &&
+                          (forward ? compare_pivot(schema, key, fence) >= 0 : compare_pivot(schema, key, fence) <= 0);
             if (leaves)
             {
                 if (jumps < kDenseJumps && onward->kind == Continuation::Kind::link)
@@ -278,7 +285,8 @@ void read_matches(const PageReader &r, Buffer buf, int slot, PageMatches *m)
     m->nothing_alive = m->first > m->last && r.witness != nullptr && all_stamped(page);
     // From a page without matches the scan may climb instead of going on along the links: then it needs a place.
     Entry high;
-    if (forward && m->first > m->last && m->onward.kind == Continuation::Kind::link && (high = Codec::high(page)) != nullptr)
+    if (forward && m->first > m->last && m->onward.kind == Continuation::Kind::link &&
+        (high = Codec::high(page)) != nullptr)
         keep_tuple(&m->onward, high, true);
     if (!forward)
         m->last = kMaxEntries - 1;

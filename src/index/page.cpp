@@ -55,8 +55,9 @@ const char *page_fault(Page page, BlockNumber block)
         return "fence lies outside the page";
     if (t->kind == PageKind::tuple && (t->flags & kDeleted) == 0 && (t->high == 0) != (t->right == InvalidBlockNumber))
         return "high key and right link disagree";
-    if ((t->flags & kDeleted) != 0 && h->pd_lower < kContents + sizeof(FullTransactionId))
-        return "deleted page is damaged";
+    if ((t->flags & kDeleted) != 0 && (t->flags != kDeleted || t->low != 0 || t->high != 0 || t->waste != 0 ||
+                                       h->pd_lower != kContents + sizeof(FullTransactionId) || h->pd_upper != kTailAt))
+        return "unlinked page is not as unlinking leaves it";
     if (t->kind == PageKind::meta &&
         (meta(page)->magic != kMagic || meta(page)->format != kFormat || meta(page)->level >= kMaxLevels))
         return "meta page is damaged";

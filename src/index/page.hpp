@@ -53,9 +53,9 @@ struct MetaData
 {
     uint32 magic;
     uint32 format;
-    BlockNumber root;  // InvalidBlockNumber: no entry was ever inserted
-    uint16 level;      // the root's
-    PageKind kind;     // of leaves and inner pages
+    BlockNumber root;         // InvalidBlockNumber: no entry was ever inserted
+    uint16 level;             // the root's
+    PageKind kind;            // of leaves and inner pages
     bool equal_is_identical;  // every key's opclass says so: duplicates may share a posting list
 };
 

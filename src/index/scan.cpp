@@ -4,6 +4,7 @@
 #include "index/flags.hpp"
 #include "index/matches.hpp"
 #include "index/parallel.hpp"
+#include "pg/errors.hpp"
 #include "pg/settings.hpp"
 
 namespace steady
@@ -33,6 +34,7 @@ struct Scan
     PageMatches *marked;
     int marked_position;
     PageMatches *spare;  // at most two pages are in use
+    BlockNumber steps;   // pages read in one direction: more than there are means that links form a circle
     // Leaves that descents passed over and that can be cleaned, once the scan has nothing locked.
     BlockNumber leftover[Leftovers::kMost];
     int leftovers;
@@ -119,6 +121,7 @@ void rescan(IndexScanDesc scan, ScanKey keys, int nkeys)
     s->run_known[0] = s->run_known[1] = false;
     s->witness_known = false;
     s->witness.running = {};
+    s->steps = 0;
 }
 
 void end_scan(IndexScanDesc scan)
@@ -140,7 +143,8 @@ static const Bounds &bounds(IndexScanDesc scan)
 {
     Scan *s = state(scan);
     if (s->bounds == nullptr)
-        s->bounds = make_bounds(*s->tree->schema, scan->indexRelation, scan->keyData, scan->numberOfKeys, s->keys_context);
+        s->bounds = make_bounds(*s->tree->schema, scan->indexRelation, scan->keyData, scan->numberOfKeys,
+                                s->keys_context);
     return *s->bounds;
 }
 
@@ -179,8 +183,7 @@ static Buffer seek(IndexScanDesc scan, ScanDirection dir, const SearchKey &key, 
         s->leftovers = leftovers.count;
         return buf;
     }
-    Buffer buf = key.n > 0 ? descend(tree, key, 0, Lock::share, nullptr)
-                           : descend_edge(tree, 0, !forward, Lock::share);
+    Buffer buf = key.n > 0 ? descend(tree, key, 0, Lock::share, nullptr) : descend_edge(tree, 0, !forward, Lock::share);
     if (!BufferIsValid(buf))
         return buf;
     Page page = page_of(buf);
@@ -193,6 +196,22 @@ static Buffer seek(IndexScanDesc scan, ScanDirection dir, const SearchKey &key, 
     return buf;
 }
 
+// `buf` was reached by a right link, and its own left link leads elsewhere. Either the page that we came from has split
+// or was unlinked since it was read, or one of the two links is damaged. Returns the same page.
+static Buffer check_right_sibling(const Tree &tree, const Continuation &c, Buffer buf)
+{
+    constexpr int kAttempts = 10;  // more changes than that between two looks are none
+    for (int i = 0; i < kAttempts; i++)
+    {
+        buf = step(tree.rel, buf, c.self, Lock::share);
+        bool linked = !has_flag(page_of(buf), kDeleted) && tail(page_of(buf))->right == c.link;
+        buf = step(tree.rel, buf, c.link, Lock::share);
+        if (!linked || has_flag(page_of(buf), kDeleted) || tail(page_of(buf))->left == c.self)
+            return buf;
+    }
+    report_corruption(tree.rel, c.link, "left link does not lead to the left sibling");
+}
+
 // To the page that `c` leads to. InvalidBuffer if there is none.
 static Buffer follow(IndexScanDesc scan, ScanDirection dir, const Continuation &c, int *slot)
 {
@@ -200,7 +219,8 @@ static Buffer follow(IndexScanDesc scan, ScanDirection dir, const Continuation &
     SearchKey key;
     switch (c.kind)
     {
-        case Continuation::Kind::start: {
+        case Continuation::Kind::start:
+        {
             first_place(bounds(scan), dir, &key);
             Buffer buf = seek(scan, dir, key, slot);
             if (BufferIsValid(buf))
@@ -209,15 +229,19 @@ static Buffer follow(IndexScanDesc scan, ScanDirection dir, const Continuation &
             PredicateLockRelation(tree.rel, scan->xs_snapshot);
             return seek(scan, dir, key, slot);
         }
-        case Continuation::Kind::jump: {
+        case Continuation::Kind::jump:
+        {
             auto entry = reinterpret_cast<Entry>(const_cast<char *>(c.tuple));
             jump_place(bounds(scan), dir, entry, c.jump, &key);
             return seek(scan, dir, key, slot);
         }
-        case Continuation::Kind::link: {
+        case Continuation::Kind::link:
+        {
             if (ScanDirectionIsForward(dir))
             {
                 Buffer buf = read_page(tree.rel, c.link, Lock::share);
+                if (!has_flag(page_of(buf), kDeleted) && tail(page_of(buf))->left != c.self)
+                    buf = check_right_sibling(tree, c, buf);
                 for (BlockNumber steps = 0; has_flag(page_of(buf), kDeleted); steps++)
                 {
                     check_steps(tree.rel, BufferGetBlockNumber(buf), steps);
@@ -325,6 +349,10 @@ static bool read_on(IndexScanDesc scan, ScanDirection dir, Continuation *c)
             buf = follow(scan, dir, *c, &slot);
         if (!BufferIsValid(buf))
             break;
+        if (!is_leaf(page_of(buf)))
+            report_corruption(tree.rel, BufferGetBlockNumber(buf), "link between leaves leads to an inner page");
+        // Backward a page may be read again, when its left neighbour split too often: that is no circle yet.
+        check_steps(tree.rel, BufferGetBlockNumber(buf), ++s->steps / 2);
         PredicateLockPage(tree.rel, BufferGetBlockNumber(buf), scan->xs_snapshot);
         pg::check_old_snapshot(scan->xs_snapshot, tree.rel, page_of(buf));
         read_matches(reader, buf, slot, m);
@@ -368,6 +396,8 @@ static bool next_page(IndexScanDesc scan, ScanDirection dir)
         leave_page(s);
         return take_over(scan, &c) && read_on(scan, dir, &c);
     }
+    if (m == nullptr || m->dir != dir)
+        s->steps = 0;
     if (m == nullptr)
     {
         c.kind = Continuation::Kind::start;
@@ -467,5 +497,6 @@ void restore_position(IndexScanDesc scan)
         s->current = s->marked;
     }
     s->position = s->marked_position;
+    s->steps = 0;
 }
 }  // namespace steady

@@ -97,7 +97,8 @@ Buffer descend_edge(const Tree &tree, int level, bool rightmost, Lock lock)
 
 Buffer left_sibling(const Tree &tree, BlockNumber self, BlockNumber left, Lock lock)
 {
-    // A left neighbour that split meanwhile is a few steps to the left of where it was; one that was unlinked leads back.
+    // A left neighbour that split meanwhile is a few steps to the left of where it was; one that was unlinked leads
+    // back.
     constexpr int kNear = 6;
     Buffer buf = read_page(tree.rel, left, lock);
     for (int i = 0; i < kNear; i++)

@@ -100,6 +100,17 @@ static bool continues_run(const Tree &tree, const Halves &h)
     return adjacent && equal_columns(*tree.schema, left, added, tree.schema->nkeys) < tree.schema->nkeys;
 }
 
+// True if all entries are equal and the page is the last one of this value: newer rows have higher TIDs, mostly, so
+// that the left half will not grow any more. On a page in the midst of the value rows come to places that others left.
+static bool ends_value(const Tree &tree, const Halves &h, Entry high)
+{
+    int nkeys = tree.schema->nkeys;
+    Entry last = h.entry[h.n - 1];
+    if (equal_columns(*tree.schema, h.entry[0], last, nkeys) < nkeys)
+        return false;
+    return pivot_columns(high) < nkeys || equal_columns(*tree.schema, last, high, nkeys) < nkeys;
+}
+
 // Chooses h->first_right. Both halves will fit; around the best balance the pair with the shortest separator wins
 // (suffix truncation: fewer columns kept above).
 static void choose_split(const Tree &tree, Page page, Halves *h)
@@ -116,7 +127,7 @@ static void choose_split(const Tree &tree, Page page, Halves *h)
     Size goal = total / 2;  // bytes to the left
     if (is_rightmost(page))
         goal = total * (leaf ? fillfactor(tree.rel) : kInnerFill) / 100;
-    else if (leaf && equal_columns(*tree.schema, h->entry[0], h->entry[h->n - 1], tree.schema->nkeys) == tree.schema->nkeys)
+    else if (leaf && ends_value(tree, *h, high))
         goal = total * kSingleValueFill / 100;
     else if (leaf && continues_run(tree, *h))
     {
@@ -245,8 +256,8 @@ void split_insert(const Tree &tree, Buffer buf, int slot, Entry entry, Path *pat
     tail(made_right.data)->left = block;
     tail(made_right.data)->right = tail(page)->right;
 
-    // Both halves stay what the page may be to those above. Nothing of it is flagged any more: the way up was cleared for
-    // what is about to be put in.
+    // Both halves stay what the page may be to those above. Nothing of it is flagged any more: the way up was cleared
+    // for what is about to be put in.
     Zone *zone = zone_of(page, Codec::entries(page));
     bool sticky = zone != nullptr && (zone->flags & kMaybeFlagged);
 
@@ -466,8 +477,8 @@ void break_posting(Entry posting, ItemPointer tid, Entry *before, Entry *after)
 }
 // ---- descents of writers
 
-// Walks right at the level of `buf` (share-locked, a page passed by a descent to insert) as long as the key asks for it,
-// finishing the splits that have no downlink yet. InvalidBuffer if there was one: then the descent starts again.
+// Walks right at the level of `buf` (share-locked, a page passed by a descent to insert) as long as the key asks for
+// it, finishing the splits that have no downlink yet. InvalidBuffer if there was one: then the descent starts again.
 static Buffer move_right_finishing(const Tree &tree, const SearchKey &key, Buffer buf, Lock lock, Path *path)
 {
     for (BlockNumber steps = 0;; steps++)

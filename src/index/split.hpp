@@ -14,9 +14,9 @@ void make_root(const Tree &);
 // is broken in two around it.
 void split_insert(const Tree &, Buffer buf, int slot, Entry entry, Path *path, Buffer child = InvalidBuffer);
 
-// As descend() to a leaf, for who is going to insert: exclusively locked, and each incomplete split on the way is finished,
-// so that the page found and all its ancestors have downlinks. `held`: a leaf that the caller has locked, and that can't
-// be on the way.
+// As descend() to a leaf, for who is going to insert: exclusively locked, and each incomplete split on the way is
+// finished, so that the page found and all its ancestors have downlinks. `held`: a leaf that the caller has locked, and
+// that can't be on the way.
 Buffer descend_to_insert(const Tree &, const SearchKey &key, Path *path, BlockNumber held = InvalidBlockNumber);
 
 // Gives the right sibling of `buf` (exclusively locked, flagged kIncompleteSplit) its downlink. Releases `buf`.

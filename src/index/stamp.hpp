@@ -11,10 +11,10 @@
 
 namespace steady
 {
-using StampCode = uint8;  // four bits
-constexpr StampCode kAlive = 0;      // nothing known
-constexpr StampCode kDeadToAll = 1;  // no snapshot can see the row
-constexpr StampCode kFirstRange = 2; // 2 + i: dead since an xid in range i, and that one is committed
+using StampCode = uint8;              // four bits
+constexpr StampCode kAlive = 0;       // nothing known
+constexpr StampCode kDeadToAll = 1;   // no snapshot can see the row
+constexpr StampCode kFirstRange = 2;  // 2 + i: dead since an xid in range i, and that one is committed
 
 struct StampRange
 {
@@ -89,9 +89,9 @@ inline void set_zone_code(Zone *z, int entry, StampCode code)
     z->dead += (code != kAlive) - (old != kAlive);
     byte = (byte & (0xf0 >> (entry % 2 * 4))) | (code << (entry % 2 * 4));
 }
-// The code for "dead since an xid in `range`": that of a range of the zone that holds it, or is widened to, or is made for
-// it. Ranges are widened and merged over no xid that runs, since whoever sees one running can't use a range around it.
-// kAlive if there is no room for such a range.
+// The code for "dead since an xid in `range`": that of a range of the zone that holds it, or is widened to, or is made
+// for it. Ranges are widened and merged over no xid that runs, since whoever sees one running can't use a range around
+// it. kAlive if there is no room for such a range.
 StampCode zone_code_for(Zone *z, StampRange range, const Running &running);
 // The smallest range that holds all that the zone's entries were stamped with. False if it holds none.
 bool zone_hull(const Zone *z, StampRange *hull);

@@ -152,9 +152,19 @@ static inline Entry entry_at_offset(Page page, uint16 offset)
     return e;
 }
 
+// Does the posting list lie within its entry?
+static bool posting_fits(Entry e)
+{
+    Size at = key_size(e), size = tid_count(e) * sizeof(ItemPointerData);
+    return tid_count(e) >= 2 && at >= sizeof(IndexTupleData) && at == MAXALIGN(at) && at + size <= IndexTupleSize(e);
+}
+
 Entry TupleCodec::at(Page page, int slot)
 {
-    return entry_at_offset(page, slot_array(page)[slot] & kOffset);
+    Entry e = entry_at_offset(page, slot_array(page)[slot] & kOffset);
+    if (unlikely(IndexTupleSize(e) < sizeof(IndexTupleData) || (is_posting(e) && !posting_fits(e))))
+        report_corruption(page, "entry's header is damaged");
+    return e;
 }
 
 int TupleCodec::vacant(Page page)
@@ -264,7 +274,7 @@ bool TupleCodec::below(const KeySchema &schema, const SearchKey &key, Page page)
 // Do the first `columns` columns lie within `size` bytes of the entry?
 static bool columns_fit(const KeySchema &schema, Entry e, Size size, int columns)
 {
-    if (IndexTupleHasNulls(e) && size < sizeof(IndexTupleData) + sizeof(IndexAttributeBitMapData))
+    if (size < IndexInfoFindDataOffset(e->t_info))
         return false;
     auto nulls = reinterpret_cast<bits8 *>(reinterpret_cast<char *>(e) + sizeof(IndexTupleData));
     const char *data = reinterpret_cast<char *>(e) + IndexInfoFindDataOffset(e->t_info);
@@ -275,14 +285,14 @@ static bool columns_fit(const KeySchema &schema, Entry e, Size size, int columns
         if (IndexTupleHasNulls(e) && att_isnull(i, nulls))
             continue;
         Form_pg_attribute att = TupleDescAttr(schema.desc, i);
+        if (att->attlen < 0 && !IndexTupleHasVarwidths(e))
+            return false;
         at = att_align_pointer(at, att->attalign, att->attlen, data + at);
         if (at >= room)
             return false;
         if (att->attlen == -1)
         {
-            if (!VARATT_IS_1B(data + at) && at + VARHDRSZ > room)
-                return false;
-            if (VARATT_IS_1B_E(data + at))
+            if (!varlena_fits(data + at, data + room))
                 return false;
             at += VARSIZE_ANY(data + at);
         }
@@ -296,9 +306,16 @@ static bool columns_fit(const KeySchema &schema, Entry e, Size size, int columns
     return true;
 }
 
+bool TupleCodec::whole(const KeySchema &schema, Entry e)
+{
+    return columns_fit(schema, e, key_size(e), schema.natts);
+}
+
 static const char *pivot_fault(const KeySchema &schema, Entry e)
 {
     Size size = IndexTupleSize(e);
+    if (is_posting(e))
+        return "pivot is marked as a posting list";
     if (pivot_columns(e) > schema.nkeys)
         return "pivot has more columns than the index";
     if (pivot_has_tid(e))
@@ -312,20 +329,20 @@ static const char *pivot_fault(const KeySchema &schema, Entry e)
 
 static const char *leaf_entry_fault(const KeySchema &schema, Page page, Entry e)
 {
-    Size size = key_size(e);
     if (is_posting(e))
     {
         if (!has_flag(page, kHasPostings))
             return "posting list on a page that should have none";
-        int count = tid_count(e);
-        if (count < 2 || size < sizeof(IndexTupleData) || size != MAXALIGN(size) || size >= IndexTupleSize(e) ||
-            size + count * sizeof(ItemPointerData) > IndexTupleSize(e))
+        if (!posting_fits(e))
             return "posting list is damaged";
-        for (int i = 1; i < count; i++)
+        for (int i = 1; i < tid_count(e); i++)
             if (ItemPointerCompare(&tids(e)[i - 1], &tids(e)[i]) >= 0)
                 return "TIDs of a posting list are out of order";
     }
-    return columns_fit(schema, e, size, schema.natts) ? nullptr : "entry is shorter than its columns";
+    for (int i = 0; i < tid_count(e); i++)
+        if (!is_row(tids(e)[i]))
+            return "TID is invalid";
+    return TupleCodec::whole(schema, e) ? nullptr : "entry is shorter than its columns";
 }
 
 // Is there a whole entry at this offset?
@@ -565,7 +582,10 @@ void TupleCodec::insert(Page page, int slot, Entry entry, Patch &patch)
         return;
     }
     settle(page, patch);
-    slot = next(page, slot);  // behind the gaps that repeat the entry in front: to a search they are that entry
+    // To a search a gap is the entry that it repeats: behind those that repeat the entry in front, before the others.
+    while (slot > 0 && slot < slots(page) && is_gap(page, slot) &&
+           ((slot_array(page)[slot] ^ slot_array(page)[slot - 1]) & kOffset) == 0)
+        slot++;
 
     uint16 offset = push_entry(page, entry);
     patch.note(offset, entry_size(entry));
@@ -736,7 +756,8 @@ void TupleCodec::erase(Page page, int slot, Patch &patch)
     remove(page, set, patch);
 }
 
-// Writes `entry` over the one at `offset` or, if it is longer, into the hole. Returns the offset, 0 if there is no room.
+// Writes `entry` over the one at `offset` or, if it is longer, into the hole. Returns the offset, 0 if there is no
+// room.
 static uint16 overwrite(Page page, uint16 offset, Entry entry, Patch &patch)
 {
     Size before = offset == 0 ? 0 : entry_size(entry_at_offset(page, offset));
@@ -788,6 +809,26 @@ bool TupleCodec::replace(Page page, int slot, Entry entry, Patch &patch)
     zone.insert(number, after);
     zone.drop(page);
     return true;
+}
+
+ItemPointerData TupleCodec::exchange(Page page, int slot, const ItemPointerData &tid, Patch &patch)
+{
+    ZoneCarrier zone;
+    zone.lift(page, entries(page));
+    Entry e = at(page, slot);
+    ItemPointer list = tids(e);
+    int n = tid_count(e), i = n - 1;
+    ItemPointerData last = list[i];
+    for (; i > 0 && ItemPointerCompare(&list[i - 1], const_cast<ItemPointer>(&tid)) > 0; i--)
+        list[i] = list[i - 1];
+    list[i] = tid;
+    patch.note(reinterpret_cast<char *>(&list[i]) - page, (n - i) * sizeof(ItemPointerData));
+
+    int number = entry_number(page, slot);
+    zone.erase(number + n - 1, 1);
+    zone.insert(number + i, 1);
+    zone.drop(page);
+    return last;
 }
 
 void TupleCodec::set_child(Page page, int slot, BlockNumber child, Patch &patch)
@@ -929,8 +970,9 @@ void TupleCodec::compact(Page page, bool spread, Patch &patch)
     int n = slots(page), number = 0, added = 0;
     int every = spread && !has_flag(page, kHasPostings) && !is_rightmost(page) ? kGapEvery : 0;
     int gaps = every ? live(page) / every : 0;
-    gaps = std::min(gaps, (header(page)->pd_upper + tail(page)->waste - slots_end(live(page) + 1) -
-                           zone_need(entries(page))) / static_cast<int>(sizeof(uint16)) / 4);
+    gaps = std::min(
+        gaps, (header(page)->pd_upper + tail(page)->waste - slots_end(live(page) + 1) - zone_need(entries(page))) /
+                  static_cast<int>(sizeof(uint16)) / 4);
     for (int i = 0; i < n; i++)
     {
         if (is_gap(page, i))

@@ -7,10 +7,10 @@
 //
 // Slots. A sorted array of two-byte offsets from the page header on. Some slots are gaps: they repeat the offset of a
 // neighbour, so that a binary search may probe them like any other; an insert shifts slots only up to the nearest gap,
-// which keeps its log record short. At the right edge of the tree, where keys ascend, slots and room for several entries
-// are taken from the hole at once (kAppending): the next ones log nothing but their own bytes. A slot whose entry still
-// is all zeroes is vacant, and counts for nobody but the codec. Space that a removed entry leaves is counted in PageTail::waste until the page is
-// made anew.
+// which keeps its log record short. At the right edge of the tree, where keys ascend, slots and room for several
+// entries are taken from the hole at once (kAppending): the next ones log nothing but their own bytes. A slot whose
+// entry still is all zeroes is vacant, and counts for nobody but the codec. Space that a removed entry leaves is
+// counted in PageTail::waste until the page is made anew.
 #pragma once
 
 #include "index/keys.hpp"
@@ -26,8 +26,8 @@ constexpr uint16 kPivotColumns = 0x003f;            // in a pivot's t_tid positi
 constexpr uint16 kPivotTid = 0x8000;
 
 // A third of a page, as btree has it: a page must hold two entries and a high key, or a split could fail.
-constexpr Size kMaxEntry =
-    MAXALIGN_DOWN((BLCKSZ - kContents - sizeof(PageTail) - 4 * sizeof(uint16)) / 3) - MAXALIGN(sizeof(ItemPointerData));
+constexpr Size kMaxEntry = MAXALIGN_DOWN((BLCKSZ - kContents - sizeof(PageTail) - 4 * sizeof(uint16)) / 3) -
+                           MAXALIGN(sizeof(ItemPointerData));
 // A longer low fence is left out: it must not take the room that a split counts on.
 constexpr Size kMaxFence = BLCKSZ / 32;
 // A posting list grows up to here: longer ones are dear to insert into.
@@ -52,6 +52,12 @@ inline uint32 key_size(Entry e)  // bytes in front of a posting list
 inline ItemPointer tids(Entry e)
 {
     return is_posting(e) ? reinterpret_cast<ItemPointer>(reinterpret_cast<char *>(e) + key_size(e)) : &e->t_tid;
+}
+// May this be a row's place? The server takes InvalidBlockNumber for an order to extend the table.
+inline bool is_row(const ItemPointerData &tid)
+{
+    return ItemPointerGetBlockNumberNoCheck(&tid) != InvalidBlockNumber &&
+           ItemPointerGetOffsetNumberNoCheck(&tid) != InvalidOffsetNumber;
 }
 inline BlockNumber child_of(Entry pivot)
 {
@@ -148,6 +154,9 @@ struct TupleCodec
     // nullptr, or what is wrong with slots and entries (not their order). Safe on any bytes.
     static const char *fault(const KeySchema &, Page page);
 
+    // Do all columns of a leaf entry, also those that no search looks at, lie within it?
+    static bool whole(const KeySchema &, Entry);
+
     // First slot (maybe a gap) whose entry is not before `key`; slots() if all are before it.
     static int find(const KeySchema &, const SearchKey &, Page page);
     // On an inner page: the slot of the child whose range holds `key`.
@@ -172,6 +181,8 @@ struct TupleCodec
     static void erase(Page page, int slot, Patch &);
     // Puts `entry` in the place of the one at `slot`: same place in the order. False if it doesn't fit.
     static bool replace(Page page, int slot, Entry entry, Patch &);
+    // Puts a TID into the posting list at `slot`, between its ends, and takes the last one out, which it returns.
+    static ItemPointerData exchange(Page page, int slot, const ItemPointerData &tid, Patch &);
     // Changes a downlink's child in place.
     static void set_child(Page page, int slot, BlockNumber child, Patch &);
     // Sets the fences (nullptr: none). A fence that is there already leaves waste. False if it doesn't fit.
@@ -198,7 +209,7 @@ class PageFiller
     {
     }
     bool fits(Size size) const;
-    void low(Entry pivot);   // leaves it out if it is too long
+    void low(Entry pivot);  // leaves it out if it is too long
     void high(Entry pivot);
     void add(Entry entry);
     void gap();  // repeats the last entry's offset

@@ -173,7 +173,7 @@ bool hand_over(const Tree &tree, const Neighbours &n, int slot, int next)
     {
         first = Codec::next(right, 0);
         Codec::set_child(right, first, child, right_patch);
-        Codec::insert(right, first + 1, divider, right_patch);
+        Codec::insert(right, Codec::next(right, first + 1), divider, right_patch);
         if (Zone *flags = zone_of(right, Codec::entries(right)))
             set_zone_code(flags, Codec::entry_number(right, first), kAlive);
     }

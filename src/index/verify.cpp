@@ -364,16 +364,16 @@ bool Verifier::check_flag()
         return true;
     const Zone *zone = zone_of(page_.page, Codec::entries(page_.page));
     if (is_rightmost(page_.page) || has_flag(page_.page, kIncompleteSplit))
-        return fault(parent_.block, "slot %d: block %u is flagged, but keys can arrive on it", parent_slot_, page_.block);
+        return fault(parent_.block, "slot %d: block %u is flagged, but keys can arrive on it", parent_slot_,
+                     page_.block);
     if (zone == nullptr || !(zone->flags & kMaybeFlagged))
         return fault(parent_.block, "slot %d: block %u is flagged without knowing it", parent_slot_, page_.block);
     StampRange hull;
     if (!all_stamped(page_.page))
         return fault(parent_.block, "slot %d: block %u is flagged, but has entries without a stamp", parent_slot_,
                      page_.block);
-    if (zone_hull(zone, &hull) &&
-        (code < kFirstRange || hull.smallest < flags->range[code - kFirstRange].smallest ||
-         hull.largest > flags->range[code - kFirstRange].largest))
+    if (zone_hull(zone, &hull) && (code < kFirstRange || hull.smallest < flags->range[code - kFirstRange].smallest ||
+                                   hull.largest > flags->range[code - kFirstRange].largest))
         return fault(parent_.block, "slot %d: flag of block %u does not cover its stamps", parent_slot_, page_.block);
     return true;
 }

@@ -72,8 +72,7 @@ bool sees(const Witness &w, StampRange range)
         case Witness::Kind::horizon:
             return GlobalVisTestIsRemovableFullXid(w.snapshot->vistest, FullTransactionIdFromU64(range.largest));
         case Witness::Kind::mvcc:
-            return range.largest < w.xmin ||
-                   (range.largest < w.xmax && !w.overflowed && !w.running.any_in(range));
+            return range.largest < w.xmin || (range.largest < w.xmax && !w.overflowed && !w.running.any_in(range));
         case Witness::Kind::current:
             return true;
     }

@@ -10,11 +10,11 @@ struct Witness
 {
     enum class Kind : uint8
     {
-        nothing,     // heeds no stamp at all
-        dead_to_all, // only those that no snapshot can see
-        horizon,     // and ranges below the horizon of `snapshot`
-        mvcc,        // and ranges that its snapshot sees as committed as a whole
-        current,     // all: it looks at what is committed now, and that a stamp's xid was before it was set
+        nothing,      // heeds no stamp at all
+        dead_to_all,  // only those that no snapshot can see
+        horizon,      // and ranges below the horizon of `snapshot`
+        mvcc,         // and ranges that its snapshot sees as committed as a whole
+        current,      // all: it looks at what is committed now, and that a stamp's xid was before it was set
     };
     Kind kind;
     Snapshot snapshot;
@@ -34,13 +34,13 @@ uint32 codes_to_skip(const Witness &, const Zone *);
 
 enum class Verdict : uint8
 {
-    unknown,      // somebody may see the row, or it isn't certain that nobody does
-    dead_since,   // nobody who sees `since` as committed sees any version of the row
+    unknown,     // somebody may see the row, or it isn't certain that nobody does
+    dead_since,  // nobody who sees `since` as committed sees any version of the row
     dead_to_all,
 };
 
-// Judges the versions of the row behind an index entry: the chain from `tid` on, whose heap page is in `buf` (pinned, not
-// locked). For tables of the heap access method only.
+// Judges the versions of the row behind an index entry: the chain from `tid` on, whose heap page is in `buf` (pinned,
+// not locked). For tables of the heap access method only.
 Verdict judge_chain(Buffer buf, const ItemPointerData &tid, uint64 *since);
 
 // The same on a heap page that is locked.

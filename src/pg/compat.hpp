@@ -38,7 +38,7 @@ inline void log_conflict(Relation rel, Relation heap, BlockNumber block, FullTra
     rec.snapshotConflictHorizon = horizon;
     rec.isCatalogRel = RelationIsAccessibleInLogicalDecoding(heap);
 #else
-    (void) heap;
+    (void)heap;
     rec.node = rel->rd_node;
     rec.block = block;
     rec.latestRemovedFullXid = horizon;
@@ -54,7 +54,7 @@ inline void check_old_snapshot(Snapshot snapshot, Relation rel, Page page)
 #if PG_VERSION_NUM < 170000
     TestForOldSnapshot(snapshot, rel, page);
 #else
-    (void) snapshot, (void) rel, (void) page;
+    (void)snapshot, (void)rel, (void)page;
 #endif
 }
 
@@ -97,7 +97,7 @@ inline double array_length(PlannerInfo *root, Node *array)
 #if PG_VERSION_NUM >= 170000
     return estimate_array_length(root, array);
 #else
-    (void) root;
+    (void)root;
     return estimate_array_length(array);
 #endif
 }
@@ -128,7 +128,7 @@ inline void set_later_fields(IndexAmRoutine *am, int (*tree_height)(Relation))
         return type >= COMPARE_LT && type <= COMPARE_GT ? static_cast<StrategyNumber>(type) : InvalidStrategy;
     };
 #else
-    (void) am, (void) tree_height;
+    (void)am, (void)tree_height;
 #endif
 }
 
@@ -298,7 +298,7 @@ inline void count_index_search(IndexScanDesc scan)
     if (scan->instrument != nullptr)
         scan->instrument->nsearches++;
 #else
-    (void) scan;
+    (void)scan;
 #endif
 }
 
@@ -320,7 +320,7 @@ inline Relation vacuumed_heap(const IndexVacuumInfo *info)
 #if PG_VERSION_NUM >= 160000
     return info->heaprel;
 #else
-    (void) info;
+    (void)info;
     return nullptr;
 #endif
 }

@@ -11,11 +11,11 @@ void define()
                              "Off makes every scan visit the rows of dead entries again and again until VACUUM "
                              "comes by. It is there for comparison.",
                              &kill, true, PGC_USERSET, 0, nullptr, nullptr, nullptr);
-    DefineCustomBoolVariable("steady.stamps",
-                             "Marks index entries with the transaction that ended their row, while others still see it.",
-                             "Scans whose snapshots see that transaction as committed skip the entries. Off makes them "
-                             "visit the rows as long as anybody's snapshot is older. It is there for comparison.",
-                             &stamps, true, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+    DefineCustomBoolVariable(
+        "steady.stamps", "Marks index entries with the transaction that ended their row, while others still see it.",
+        "Scans whose snapshots see that transaction as committed skip the entries. Off makes them "
+        "visit the rows as long as anybody's snapshot is older. It is there for comparison.",
+        &stamps, true, PGC_USERSET, 0, nullptr, nullptr, nullptr);
     MarkGUCPrefixReserved("steady");
 }
 }  // namespace steady::settings
