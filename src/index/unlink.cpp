@@ -177,7 +177,11 @@ bool hand_over(const Tree &tree, const Neighbours &n, int slot, int next)
         if (Zone *flags = zone_of(right, Codec::entries(right)))
             set_zone_code(flags, Codec::entry_number(right, first), kAlive);
     }
-    Codec::set_low(right, low, right_patch);
+    if (!Codec::set_low(right, low, right_patch))
+    {
+        Codec::set_low(right, nullptr, right_patch);
+        unknown = true;
+    }
     if (unknown)
     {
         tail(right)->flags |= kLowUnknown;
