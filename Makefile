@@ -43,12 +43,15 @@ OWN_GOALS = demo test test-long format format-check
 .PHONY: $(OWN_GOALS)
 
 demo:
+	@tools/setup demo
 	@tools/demo
 
 test:
+	@tools/setup test
 	@tools/test $(PG)
 
 test-long:
+	@tools/setup test
 	@STEADY_LONG=1 tools/test $(PG)
 
 format:
