@@ -2,18 +2,17 @@
 # pages. Each gives a right answer or ERRCODE_INDEX_CORRUPTED (ERRCODE_DATA_CORRUPTED if the server itself can't read a
 # page). Nothing crashes, nothing runs for ever, and after REINDEX
 # all is well. What no scan can notice (a bit of a value, a page torn in two) the verifier does notice.
-#
-# STEADY_SEED=N repeats a run; STEADY_LONG=1 makes many more rounds.
 use strict;
 use warnings;
+use FindBin;
+use lib $FindBin::RealBin;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Steady::Test;
 
-my $seed = $ENV{STEADY_SEED} // int(rand(2**31));
-srand($seed);
-note "STEADY_SEED=$seed repeats this run";
-my $flip_rounds = $ENV{STEADY_LONG} ? 60 : 2;
+seed();
+my $flip_rounds = is_long() ? 60 : 2;
 
 # The page as src/index/page.hpp lays it out: where each field is, and its format for pack().
 my $page_size = 8192;
@@ -427,7 +426,7 @@ foreach my $kind ('int', 'text')
 	is($node->safe_psql('postgres', "SELECT name FROM plans('plan_$kind') WHERE NOT by_index"), '', "all queries use the index, key $kind");
 }
 
-foreach my $kind ($ENV{STEADY_LONG} ? ('int', 'unique', 'text', 'pair') : ('int', 'pair'))
+foreach my $kind (is_long() ? ('int', 'unique', 'text', 'pair') : ('int', 'pair'))
 {
 	run_cases('structure', map { case($kind, $_, $structural{$_}, strict => 1, found => 1) } sort keys %structural);
 }
