@@ -60,14 +60,18 @@ void check_steps(Relation rel, BlockNumber block, BlockNumber steps)
         report_corruption(rel, block, "links form a circle");
 }
 
-Buffer new_page(const Tree &tree)
+// So many pages that were unlinked too short a time ago are looked at for an older one. They stay in the map.
+constexpr int kYoungPages = 8;
+
+// A page from the free space map, exclusively locked. InvalidBuffer if none was found that may be used again.
+static Buffer take_free_page(const Tree &tree, BlockNumber *young, int *n)
 {
-    for (;;)
+    while (*n < kYoungPages)
     {
         BlockNumber block = GetFreeIndexPage(tree.rel);
-        // The map isn't logged: after a crash it may name blocks that were never written.
         if (block == InvalidBlockNumber)
             break;
+        // The map isn't logged: after a crash it may name blocks that were never written.
         if (block >= RelationGetNumberOfBlocks(tree.rel))
             continue;
         Buffer buf = ReadBuffer(tree.rel, block);
@@ -88,13 +92,21 @@ Buffer new_page(const Tree &tree)
                 log_reuse(tree.rel, tree.heap, block, safe);
                 return buf;
             }
-            UnlockReleaseBuffer(buf);
-            RecordFreeIndexPage(tree.rel, block);
-            break;
+            young[(*n)++] = block;
         }
         UnlockReleaseBuffer(buf);
     }
-    return pg::extend_locked(tree.rel);
+    return InvalidBuffer;
+}
+
+Buffer new_page(const Tree &tree)
+{
+    BlockNumber young[kYoungPages];
+    int n = 0;
+    Buffer buf = take_free_page(tree, young, &n);
+    for (int i = 0; i < n; i++)
+        RecordFreeIndexPage(tree.rel, young[i]);
+    return BufferIsValid(buf) ? buf : pg::extend_locked(tree.rel);
 }
 
 void free_page(Relation rel, BlockNumber block)
