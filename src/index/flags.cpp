@@ -57,7 +57,7 @@ static Buffer try_parent(const Tree &tree, BlockNumber child, int level, Path *p
     return InvalidBuffer;
 }
 
-void flag_child(const Tree &tree, Buffer child, Path *path, const Running &running)
+void flag_child(const Tree &tree, Buffer child, Path *path, const Witness &witness)
 {
     Page page = page_of(child);
     if (RecoveryInProgress() || is_rightmost(page) || has_flag(page, kIncompleteSplit) || has_flag(page, kDeleted) ||
@@ -69,7 +69,7 @@ void flag_child(const Tree &tree, Buffer child, Path *path, const Running &runni
     StampRange hull;
     bool to_all = !zone_hull(zone, &hull);
     // Whoever sees a running transaction in the middle couldn't use the flag.
-    if (!to_all && running.any_in(hull))
+    if (!to_all && running_of(witness).any_in(hull))
         return;
     zone->flags |= kMaybeFlagged;
     mark_zone_dirty(child);
@@ -82,12 +82,12 @@ void flag_child(const Tree &tree, Buffer child, Path *path, const Running &runni
     Zone *flags = zone_for_stamping(above, Codec::entries(above));
     StampCode code = kAlive;
     if (flags != nullptr)
-        code = to_all ? kDeadToAll : zone_code_for(flags, hull, running);
+        code = to_all ? kDeadToAll : zone_code_for(flags, hull, running_of(witness));
     if (code != kAlive)
     {
         set_zone_code(flags, Codec::entry_number(above, slot), code);
         MarkBufferDirtyHint(parent, true);
-        flag_child(tree, parent, path, running);
+        flag_child(tree, parent, path, witness);
     }
     UnlockReleaseBuffer(parent);
 }
@@ -213,7 +213,7 @@ static Outcome choose_child(Descent &d, Page page, int *slot)
     if (zone == nullptr || zone->dead == 0)
         return Outcome::found;
     uint32 skip = codes_to_skip(d.witness, zone);
-    uint32 removable = d.leftovers != nullptr ? codes_to_skip(d.leftovers->witness, zone) : 0;
+    uint32 removable = d.leftovers != nullptr ? removable_codes(d.leftovers->heap, zone) : 0;
     int n = Codec::slots(page);
     for (int passed = 1; skip >> zone_code(zone, *slot) & 1; passed++)
     {

@@ -24,7 +24,7 @@ bool all_stamped(Page page);
 
 // Flags `child` (exclusively locked) in its parent if all of it is stamped, and so on upwards. `path` gives, and gets,
 // the likely ancestors. Gives up where a lock can't be had at once.
-void flag_child(const Tree &, Buffer child, Path *path, const Running &running);
+void flag_child(const Tree &, Buffer child, Path *path, const Witness &);
 
 // Clears what is flagged above `child` (exclusively locked), for something live that is about to be put into it. `key`
 // lies in the child's range.
@@ -38,15 +38,12 @@ bool may_skip(const Witness &);
 struct Leftovers
 {
     static constexpr int kMost = 4;  // a descent; the work is spread over many
-    SnapshotData horizon;
-    Witness witness;
+    Relation heap;
     BlockNumber block[kMost];
     int count = 0;
 
-    explicit Leftovers(Relation heap)
+    explicit Leftovers(Relation heap) : heap(heap)
     {
-        InitNonVacuumableSnapshot(horizon, GlobalVisTestFor(heap));
-        make_witness(&horizon, CurrentMemoryContext, &witness);
     }
 };
 

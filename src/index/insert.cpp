@@ -103,16 +103,6 @@ struct Conflict
     pg_unreachable();
 }
 
-// What the transactions of now see running; for ranges of stamps.
-static Running seen_running()
-{
-    Witness now;
-    now.running = {};
-    if (ActiveSnapshotSet() && IsMVCCSnapshot(GetActiveSnapshot()))
-        make_witness(GetActiveSnapshot(), CurrentMemoryContext, &now);
-    return now.running;
-}
-
 // An equal entry on the first leaf has no live row: the next ones to check the key need not ask the heap again.
 static void stamp_conflict(const Insertion &in, int number, const ItemPointerData &tid, bool all_dead)
 {
@@ -135,7 +125,10 @@ static void stamp_conflict(const Insertion &in, int number, const ItemPointerDat
     Zone *zone = zone_for_stamping(page, Codec::entries(page));
     if (zone == nullptr)
         return;
-    set_zone_code(zone, number, all_dead ? kDeadToAll : zone_code_for(zone, range, seen_running()));
+    Witness now{};
+    if (ActiveSnapshotSet())
+        make_witness(GetActiveSnapshot(), CurrentMemoryContext, &now);
+    set_zone_code(zone, number, all_dead ? kDeadToAll : zone_code_for(zone, range, running_of(now)));
     MarkBufferDirtyHint(in.leaf, true);
 }
 

@@ -314,7 +314,7 @@ static void stamp_by_tid(Page page, Zone *zone, const PageMatches &m, const Runn
     });
 }
 
-bool settle_page(const Tree &tree, PageMatches *m, const Running &running, Path *path)
+bool settle_page(const Tree &tree, PageMatches *m, const Witness &witness, Path *path)
 {
     if (m->deaths == 0 && !m->nothing_alive)
         return false;
@@ -338,10 +338,10 @@ bool settle_page(const Tree &tree, PageMatches *m, const Running &running, Path 
             {
                 for (int k = 0; k < m->deaths; k++)
                     if (m->match[m->death[k].match].entry < entries)
-                        stamp(zone, m->match[m->death[k].match].entry, m->death[k], running);
+                        stamp(zone, m->match[m->death[k].match].entry, m->death[k], running_of(witness));
             }
             else
-                stamp_by_tid(page, zone, *m, running);
+                stamp_by_tid(page, zone, *m, running_of(witness));
             // A standby's stamps live in memory only: the page is not its own to write.
             if (!RecoveryInProgress())
                 MarkBufferDirtyHint(buf, true);
@@ -350,7 +350,7 @@ bool settle_page(const Tree &tree, PageMatches *m, const Running &running, Path 
         {
             const Zone *now = zone_of(page, entries);
             mostly_dead = now != nullptr && static_cast<int>(now->dead) > entries / 2;
-            flag_child(tree, buf, path, running);
+            flag_child(tree, buf, path, witness);
         }
         LockBuffer(buf, BUFFER_LOCK_UNLOCK);
     }

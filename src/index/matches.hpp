@@ -81,7 +81,7 @@ void edge_place(const KeySchema &, const Continuation &, SearchKey *key);
 
 // When a scan leaves a page: stamps the matches in m->death, if the page still is what was read (pinned since, or with
 // an unchanged LSN), and flags the page in its parent if nothing on it is alive. Gives up where a lock can't be had at
-// once. `running`: what the scan's snapshot sees running; `path`: likely ancestors. True if most of the page is
+// once. `path`: likely ancestors. True if most of the page is
 // stamped: once it isn't pinned any more, clean_leaf() may find what is dead to all.
-bool settle_page(const Tree &, PageMatches *m, const Running &running, Path *path);
+bool settle_page(const Tree &, PageMatches *m, const Witness &, Path *path);
 }  // namespace steady

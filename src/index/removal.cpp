@@ -107,16 +107,6 @@ static bool dead_to_all(Relation heap, ItemPointerData tid)
     return !table_index_fetch_tuple_check(heap, &tid, &snapshot, nullptr);
 }
 
-// Bit c: entries with stamp code c are dead to all by now.
-static uint32 removable_codes(Relation heap, const Zone *zone)
-{
-    SnapshotData snapshot;
-    InitNonVacuumableSnapshot(snapshot, GlobalVisTestFor(heap));
-    Witness witness;
-    make_witness(&snapshot, CurrentMemoryContext, &witness);
-    return codes_to_skip(witness, zone);
-}
-
 // The killed entries, and those whose rows lie in the same heap blocks: the heap looks at these blocks anyway. The heap
 // wants to hear of one entry at least that is known to go. Stamps are not trusted that far: one that it would find
 // itself is looked for. False if there is none; that happens where this backend's idea of the horizon is the older one.

@@ -76,7 +76,7 @@ static void give_up_page(Scan *s, PageMatches *m)
 {
     if (m == nullptr)
         return;
-    bool mostly_dead = settle_page(*s->tree, m, s->witness.running, &s->path);
+    bool mostly_dead = settle_page(*s->tree, m, s->witness, &s->path);
     if (BufferIsValid(m->buf))
         ReleaseBuffer(m->buf);
     m->buf = InvalidBuffer;
@@ -95,7 +95,7 @@ static void leave_page(Scan *s)
     if (s->current == nullptr)
         return;
     if (s->current == s->marked)
-        settle_page(*s->tree, s->current, s->witness.running, &s->path);  // the mark keeps page and pin
+        settle_page(*s->tree, s->current, s->witness, &s->path);  // the mark keeps page and pin
     else
         give_up_page(s, s->current);
     s->current = nullptr;
@@ -120,7 +120,7 @@ void rescan(IndexScanDesc scan, ScanKey keys, int nkeys)
     s->bounds = nullptr;
     s->run_known[0] = s->run_known[1] = false;
     s->witness_known = false;
-    s->witness.running = {};
+    s->witness = {};
     s->steps = 0;
 }
 
@@ -371,7 +371,7 @@ static bool read_on(IndexScanDesc scan, ScanDirection dir, Continuation *c)
         }
         empty_pages += may_climb && m->nothing_alive;
         m->buf = buf;
-        bool mostly_dead = settle_page(tree, m, s->witness.running, &s->path);
+        bool mostly_dead = settle_page(tree, m, s->witness, &s->path);
         m->buf = InvalidBuffer;
         ReleaseBuffer(buf);
         if (mostly_dead)

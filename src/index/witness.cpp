@@ -44,22 +44,37 @@ void make_witness(Snapshot snapshot, MemoryContext context, Witness *w)
     if (!settings::stamps || pg::snapshots_get_too_old())
         return;
     w->kind = Witness::Kind::mvcc;
+    w->context = context;
+}
+
+static void open(const Witness &w)
+{
+    if (w.opened)
+        return;
+    w.opened = true;
+    Snapshot snapshot = w.snapshot;
     FullTransactionId next = ReadNextFullTransactionId();
-    w->xmin = widen_from(next, snapshot->xmin);
-    w->xmax = widen_from(next, snapshot->xmax);
-    w->overflowed = snapshot->suboverflowed;
+    w.xmin = widen_from(next, snapshot->xmin);
+    w.xmax = widen_from(next, snapshot->xmax);
     // A snapshot taken in recovery has all running transactions in subxip; both are looked at in any case.
     int count = snapshot->xcnt + std::max(snapshot->subxcnt, 0);
     if (count == 0)
         return;
-    auto xid = static_cast<uint64 *>(MemoryContextAlloc(context, count * sizeof(uint64)));
+    auto xid = static_cast<uint64 *>(MemoryContextAlloc(w.context, count * sizeof(uint64)));
     int n = 0;
     for (uint32 i = 0; i < snapshot->xcnt; i++)
         xid[n++] = widen_from(next, snapshot->xip[i]);
     for (int i = 0; i < snapshot->subxcnt; i++)
         xid[n++] = widen_from(next, snapshot->subxip[i]);
     std::sort(xid, xid + n);
-    w->running = {xid, n};
+    w.running = {xid, n};
+}
+
+const Running &running_of(const Witness &w)
+{
+    if (w.kind == Witness::Kind::mvcc)
+        open(w);
+    return w.running;
 }
 
 bool sees(const Witness &w, StampRange range)
@@ -72,7 +87,10 @@ bool sees(const Witness &w, StampRange range)
         case Witness::Kind::horizon:
             return GlobalVisTestIsRemovableFullXid(w.snapshot->vistest, FullTransactionIdFromU64(range.largest));
         case Witness::Kind::mvcc:
-            return range.largest < w.xmin || (range.largest < w.xmax && !w.overflowed && !w.running.any_in(range));
+            open(w);
+            // Subtransactions may be missing from a snapshot that had too many.
+            return range.largest < w.xmin ||
+                   (range.largest < w.xmax && !w.snapshot->suboverflowed && !w.running.any_in(range));
         case Witness::Kind::current:
             return true;
     }
@@ -88,6 +106,15 @@ uint32 codes_to_skip(const Witness &w, const Zone *z)
         if ((z->ranges >> i & 1) && sees(w, z->range[i]))
             codes |= 1 << (kFirstRange + i);
     return codes;
+}
+
+uint32 removable_codes(Relation heap, const Zone *zone)
+{
+    SnapshotData snapshot;
+    InitNonVacuumableSnapshot(snapshot, GlobalVisTestFor(heap));
+    Witness witness;
+    make_witness(&snapshot, CurrentMemoryContext, &witness);
+    return codes_to_skip(witness, zone);
 }
 
 bool is_heap_table(Relation rel)

@@ -18,19 +18,27 @@ struct Witness
     };
     Kind kind;
     Snapshot snapshot;
-    uint64 xmin, xmax;
-    bool overflowed;  // subtransactions are missing from `running`
-    Running running;  // by the snapshot
+    // The rest, of mvcc only, is looked for when the first range is met: most scans meet none.
+    MemoryContext context;
+    mutable bool opened;
+    mutable uint64 xmin, xmax;
+    mutable Running running;  // by the snapshot
 };
 
-// `snapshot` may be nullptr. What it needs is allocated in `context`.
+// `snapshot` may be nullptr. What the witness comes to need is allocated in `context`.
 void make_witness(Snapshot snapshot, MemoryContext context, Witness *w);
+
+// What an mvcc witness sees running; nothing for others.
+const Running &running_of(const Witness &);
 
 // May the witness skip an entry whose deleter lies in `range`?
 bool sees(const Witness &, StampRange range);
 
 // Bit c: entries of the zone with code c can be skipped.
 uint32 codes_to_skip(const Witness &, const Zone *);
+
+// Bit c: entries of the zone with code c are dead to all by now.
+uint32 removable_codes(Relation heap, const Zone *);
 
 enum class Verdict : uint8
 {
