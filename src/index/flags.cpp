@@ -6,16 +6,8 @@ namespace steady
 {
 bool all_stamped(Page page)
 {
-    int entries = Codec::entries(page);
-    const Zone *z = zone_of(page, entries);
-    if (z == nullptr)
-        return entries == 0;
-    if (static_cast<int>(z->dead) == entries)
-        return true;
-    // Gaps count as entries, and are never stamped. They are a minority.
-    if (static_cast<int>(z->dead) < entries / 2)
-        return false;
-    return static_cast<int>(z->dead) == entries - (Codec::slots(page) - Codec::live(page));
+    const Zone *z = zone_of(page, Codec::entries(page));
+    return static_cast<int>(z != nullptr ? z->dead : 0) == real_entries(page);
 }
 
 // The zone is changed in a way that must not get lost before the next crash: a hint would be forgotten where the

@@ -185,11 +185,6 @@ int gaps(Page page)
 }
 
 // TIDs on a leaf, downlinks on an inner page, gaps not counted.
-int real_entries(Page page)
-{
-    return Codec::entries(page) - gaps(page);
-}
-
 int free_space(Page page)
 {
     return hole(page) + tail(page)->waste + gaps(page) * static_cast<int>(sizeof(uint16));

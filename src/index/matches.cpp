@@ -349,7 +349,7 @@ bool settle_page(const Tree &tree, PageMatches *m, const Witness &witness, Path 
         if (sound && !RecoveryInProgress())
         {
             const Zone *now = zone_of(page, entries);
-            mostly_dead = now != nullptr && static_cast<int>(now->dead) > entries / 2;
+            mostly_dead = now != nullptr && 2 * static_cast<int>(now->dead) > real_entries(page);
             flag_child(tree, buf, path, witness);
         }
         LockBuffer(buf, BUFFER_LOCK_UNLOCK);
