@@ -130,18 +130,18 @@ BEGIN
 	END IF;
 END $$;
 
-CALL work(30);
+CALL work(15);
 SELECT * FROM differences();
 VACUUM;
 SELECT * FROM differences();
-CALL work(30);
+CALL work(15);
 SELECT * FROM differences();
 SET steady.kill = off;
-CALL work(20);
+CALL work(15);
 SELECT * FROM differences();
 RESET steady.kill;
 VACUUM;
-CALL work(20);
+CALL work(15);
 SELECT * FROM differences();
 SELECT count(*) > 500 AS logged, (SELECT count(*) FROM unlogged) > 500 AS unlogged, (SELECT count(*) FROM temp) > 500 AS temp FROM logged;
 DELETE FROM logged WHERE id % 20 > 0;
@@ -150,7 +150,7 @@ DELETE FROM temp;
 SELECT * FROM differences();
 VACUUM;
 SELECT * FROM differences();
-CALL work(20);
+CALL work(15);
 SELECT * FROM differences();
 
 -- Prepared transactions, where the server allows them: they hold rows and horizon, and locks that the verifier
