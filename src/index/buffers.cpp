@@ -25,6 +25,12 @@ void check_page(Relation rel, Buffer buf)
         report_corruption(rel, BufferGetBlockNumber(buf), fault);
 }
 
+void check_contents(const Tree &tree, Buffer buf)
+{
+    if (const char *fault = Codec::fault(*tree.schema, BufferGetPage(buf)))
+        report_corruption(tree.rel, BufferGetBlockNumber(buf), fault);
+}
+
 Buffer pin_page(Relation rel, BlockNumber block, BufferAccessStrategy strategy)
 {
     return ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);

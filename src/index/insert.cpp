@@ -386,6 +386,9 @@ static void place(Insertion &in, bool unchanged, bool unique)
             return;
         }
     }
+    // Writing into a damaged list could damage others, and within the critical section that would be a PANIC.
+    if (place.in_posting)
+        check_contents(tree, in.leaf);
     Change change(tree.rel);
     change.begin();
     Patch &patch = change.touch(in.leaf);

@@ -219,6 +219,7 @@ void split_insert(const Tree &tree, Buffer buf, int slot, Entry entry, Path *pat
     Page page = page_of(buf);
     BlockNumber block = BufferGetBlockNumber(buf);
     Assert(!has_flag(page, kIncompleteSplit));
+    check_contents(tree, buf);
 
     Halves h;
     gather(tree, page, slot, entry, &h);

@@ -38,6 +38,8 @@ Buffer read_page(Relation rel, BlockNumber block, Lock lock);
 // Pins without looking: for those who lock in their own way. They call check_page once locked.
 Buffer pin_page(Relation rel, BlockNumber block, BufferAccessStrategy strategy = nullptr);
 void check_page(Relation rel, Buffer buf);
+// Raises if slots or entries of a page (locked) are damaged. For those who are about to change many of them.
+void check_contents(const Tree &, Buffer buf);
 inline Page page_of(Buffer buf)
 {
     return BufferGetPage(buf);
