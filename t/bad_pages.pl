@@ -51,7 +51,7 @@ INSERT INTO queries VALUES
 ('merge join', 'enable_indexscan', 'SELECT (count(*), sum(a.id), sum(b.id)) FROM %1$s a JOIN %1$s b USING (k) WHERE a.id %% 10 = 0');
 
 CREATE FUNCTION method(setting text) RETURNS void LANGUAGE sql AS $$
-	SELECT set_config('enable_' || name, CASE WHEN 'enable_' || name = setting THEN 'on' ELSE 'off' END, true)
+	SELECT set_config('enable_' || name, CASE WHEN 'enable_' || name = setting OR name = 'indexscan' AND setting = 'enable_indexonlyscan' THEN 'on' ELSE 'off' END, true)
 	FROM unnest(ARRAY['seqscan', 'indexscan', 'indexonlyscan', 'bitmapscan', 'hashjoin', 'nestloop', 'material', 'memoize']) name
 $$;
 CREATE FUNCTION probe(tab text, OUT name text, OUT outcome text) RETURNS SETOF record LANGUAGE plpgsql AS $$
@@ -84,7 +84,7 @@ BEGIN
 		FOR line IN EXECUTE 'EXPLAIN ' || format(q.query, tab) LOOP
 			plan := plan || line;
 		END LOOP;
-		by_index := plan ~ ('Index.*' || tab || '_i') AND plan !~ ('Seq Scan on ' || tab || '( |$)');
+		by_index := plan ~ (CASE q.name WHEN 'index only' THEN 'Index Only.*' ELSE 'Index.*' END || tab || '_i') AND plan !~ ('Seq Scan on ' || tab || '( |$)');
 		RETURN NEXT;
 	END LOOP;
 END $$;
