@@ -23,12 +23,22 @@ Entry TupleCodec::at(Page page, int slot)
     return e;
 }
 
+// So many entries are reserved at once.
+constexpr int kReserve = 16;
+
 int TupleCodec::vacant(Page page)
 {
-    int n = raw_slots(page), filled = n;
-    while (filled > 0 && entry_at_offset(page, slot_array(page)[filled - 1] & kOffset)->t_info == 0)
-        filled--;
-    return n - filled;
+    // Filled ones come first, and no reservation is longer than kReserve.
+    int end = raw_slots(page), filled = std::max(0, end - kReserve), high = end;
+    while (filled < high)
+    {
+        int mid = (filled + high) / 2;
+        if (entry_at_offset(page, slot_array(page)[mid] & kOffset)->t_info != 0)
+            filled = mid + 1;
+        else
+            high = mid;
+    }
+    return end - filled;
 }
 
 int TupleCodec::next(Page page, int slot)
@@ -275,9 +285,6 @@ static void settle(Page page, Patch &patch)
     patch.note_header();
     patch.note_field(page, tail(page)->flags);
 }
-
-// So many entries are reserved at once.
-constexpr int kReserve = 16;
 
 // Appends `entry` at the right edge: into a vacant slot, or into the first of a new reservation if the page's last
 // entry says that keys ascend (it was the last to come) and are of one size. False: insert it the ordinary way.
