@@ -175,7 +175,7 @@ bool hand_over(const Tree &tree, const Neighbours &n, int slot, int next)
         Codec::set_child(right, first, child, right_patch);
         Codec::insert(right, Codec::next(right, first + 1), divider, right_patch);
         if (Zone *flags = zone_of(right, Codec::entries(right)))
-            set_zone_code(flags, Codec::entry_number(right, first), kAlive);
+            set_zone_code(flags, Codec::entry_number(right, Codec::next(right, 0)), kAlive);
     }
     if (!Codec::set_low(right, low, right_patch))
     {
