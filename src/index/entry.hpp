@@ -19,6 +19,8 @@ constexpr uint16 kPivotTid = 0x8000;
 // A third of a page, as btree has it: a page must hold two entries and a high key, or a split could fail.
 constexpr Size kMaxEntry = MAXALIGN_DOWN((BLCKSZ - kContents - sizeof(PageTail) - 4 * sizeof(uint16)) / 3) -
                            MAXALIGN(sizeof(ItemPointerData));
+// With a TID behind its columns.
+constexpr Size kMaxPivot = kMaxEntry + MAXALIGN(sizeof(ItemPointerData));
 // A longer low fence is left out: it must not take the room that a split counts on.
 constexpr Size kMaxFence = BLCKSZ / 32;
 // A posting list grows up to here: longer ones are dear to insert into.

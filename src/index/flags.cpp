@@ -135,7 +135,7 @@ struct Descent
     bool from_edge = false;  // forward, in the page at hand: all of the next one is in question
     // The place moves to where the children that were passed over begin (backward) or end (forward, across pages).
     SearchKey moved;
-    alignas(MAXIMUM_ALIGNOF) char pivot[kMaxEntry + MAXALIGN(sizeof(ItemPointerData))];
+    alignas(MAXIMUM_ALIGNOF) char pivot[kMaxPivot];
 
     void move_to(Entry e)
     {

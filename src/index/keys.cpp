@@ -91,6 +91,8 @@ Datum column_value(const KeySchema &schema, IndexTuple entry, int i, bool *null)
 
 void key_from_entry(const KeySchema &schema, IndexTuple entry, int n, Tail tail, SearchKey *key)
 {
+    if (unlikely(n > schema.nkeys))
+        report_corruption(reinterpret_cast<Page>(entry), "pivot has more columns than the index");
     key->n = n;
     key->tail = tail;
     for (int i = 0; i < n; i++)

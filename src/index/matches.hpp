@@ -24,7 +24,7 @@ struct Continuation
     // jump: the entry it leads away from. link, backward: an entry or pivot that no entry left of the page reaches.
     uint32 tuple_size;  // 0: none
     bool tuple_is_pivot;
-    alignas(MAXIMUM_ALIGNOF) char tuple[kMaxEntry + MAXALIGN(sizeof(ItemPointerData))];
+    alignas(MAXIMUM_ALIGNOF) char tuple[kMaxPivot];
 };
 
 // Copies a continuation without the unused part of its tuple.

@@ -55,6 +55,10 @@ const char *page_fault(Page page, BlockNumber block)
         return "fence lies outside the page";
     if (t->kind == PageKind::tuple && (t->flags & kDeleted) == 0 && (t->high == 0) != (t->right == InvalidBlockNumber))
         return "high key and right link disagree";
+    if ((t->flags & kAppending) != 0 && (t->level != 0 || t->right != InvalidBlockNumber))
+        return "page that is not the last leaf has reserved slots";
+    if ((t->flags & kHasPostings) != 0 && t->level != 0)
+        return "inner page is marked as one with posting lists";
     if ((t->flags & kDeleted) != 0 && (t->flags != kDeleted || t->low != 0 || t->high != 0 || t->waste != 0 ||
                                        h->pd_lower != kContents + sizeof(FullTransactionId) || h->pd_upper != kTailAt))
         return "unlinked page is not as unlinking leaves it";

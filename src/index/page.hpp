@@ -28,7 +28,7 @@ enum PageFlag : uint16
     kIncompleteSplit = 1 << 0,  // the right sibling has no downlink yet
     kDeleted = 1 << 1,          // unlinked; its right link still leads to the page that took over its keys
     kHasPostings = 1 << 2,      // a leaf on which an entry may have several TIDs
-    kAppending = 1 << 3,        // the last slots may be reserved, not yet filled (tuple codec)
+    kAppending = 1 << 3,        // on the last leaf: its last slots may be reserved, not yet filled (tuple codec)
     kLowUnknown = 1 << 4,       // the low fence was too large to be kept
 };
 

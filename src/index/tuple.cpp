@@ -7,10 +7,12 @@ namespace steady
 
 static inline Entry entry_at_offset(Page page, uint16 offset)
 {
-    if (unlikely(offset < header(page)->pd_upper || offset > kTailAt - sizeof(IndexTupleData)))
+    if (unlikely(offset < header(page)->pd_upper || offset > kTailAt - sizeof(IndexTupleData) ||
+                 offset != MAXALIGN(offset)))
         report_corruption(page, "slot points outside the entries");
     auto e = reinterpret_cast<Entry>(page + offset);
-    if (unlikely(offset + IndexTupleSize(e) > kTailAt))
+    // Whoever copies an entry counts on its size.
+    if (unlikely(IndexTupleSize(e) > kMaxPivot || offset + IndexTupleSize(e) > kTailAt))
         report_corruption(page, "entry reaches beyond the page");
     return e;
 }
@@ -143,7 +145,7 @@ static bool entry_in_page(Page page, uint16 offset)
     if (offset < header(page)->pd_upper || offset > kTailAt - sizeof(IndexTupleData) || offset != MAXALIGN(offset))
         return false;
     Size size = IndexTupleSize(reinterpret_cast<Entry>(page + offset));
-    return size >= sizeof(IndexTupleData) && offset + MAXALIGN(size) <= kTailAt;
+    return size >= sizeof(IndexTupleData) && size <= kMaxPivot && offset + MAXALIGN(size) <= kTailAt;
 }
 
 const char *TupleCodec::fault(const KeySchema &schema, Page page)
@@ -224,7 +226,7 @@ static int entries_bound(Size size)
 static int settled_upper(Page page)
 {
     int n;
-    if (!has_flag(page, kAppending) || (n = TupleCodec::slots(page)) == 0)
+    if (!has_flag(page, kAppending) || (n = TupleCodec::slots(page)) == 0 || n == TupleCodec::raw_slots(page))
         return header(page)->pd_upper;
     return TupleCodec::slot_array(page)[n - 1] & TupleCodec::kOffset;
 }
