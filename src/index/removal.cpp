@@ -252,6 +252,21 @@ bool make_room(const Tree &tree, Buffer leaf, Size size, bool unchanged, bool un
     return Codec::fits(page, size);
 }
 
+// Is there anything that remove_killed() could take, or nothing at all on the page? Cheap, since scans ask it of the
+// same page again and again as long as somebody holds the horizon.
+static bool worth_cleaning(const Tree &tree, Page page)
+{
+    int entries = Codec::entries(page);
+    const Zone *zone = zone_of(page, entries);
+    if (zone == nullptr || zone->dead == 0)
+        return entries == 0;
+    uint32 removable = removable_codes(tree.heap, zone);
+    for (int i = 0; i < entries; i++)
+        if (removable >> zone_code(zone, i) & 1)
+            return true;
+    return false;
+}
+
 void clean_leaf(const Tree &tree, BlockNumber block)
 {
     if (tree.heap == nullptr || RecoveryInProgress())
@@ -265,7 +280,7 @@ void clean_leaf(const Tree &tree, BlockNumber block)
     Page page = page_of(leaf);
     check_page(tree.rel, leaf);
     bool empty = false;
-    if (is_leaf(page) && !has_flag(page, kDeleted))
+    if (is_leaf(page) && !has_flag(page, kDeleted) && worth_cleaning(tree, page))
     {
         check_leaf(tree, leaf);
         remove_killed(tree, leaf, {0, 0});
