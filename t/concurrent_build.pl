@@ -50,9 +50,8 @@ for my $round (1 .. $rounds)
 # The last ones meet with all that comes after them.
 $node->safe_psql('postgres', 'CREATE INDEX CONCURRENTLY built_t ON load USING steady (t, k DESC) INCLUDE (n)');
 my $from = $node->safe_psql('postgres', 'SELECT last_value FROM load_id');
-$node->poll_query_until('postgres', "SELECT last_value > $from + 500 FROM load_id") or die 'no progress';
-$load->kill_kill;
-$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'client backend'}) or die 'sessions stay';
+load_until($node, "SELECT last_value > $from + 500 FROM load_id");
+load_stop($node, $load);
 indexes_ok($node, 'in the end', 4);
 is($node->safe_psql('postgres', q{SELECT count(*) FROM load WHERE t = 'aborted'}), '0', 'nothing of what was aborted');
 

@@ -43,7 +43,7 @@ for my $round (1 .. (is_long() ? 30 : 3))
 	my $load = load_start($node, $seed + $round, 4);
 	for my $part (1 .. 3)
 	{
-		$node->poll_query_until('postgres', "SELECT last_value > $from + $part * 800 FROM load_id") or die 'no progress';
+		load_until($node, "SELECT last_value > $from + $part * 800 FROM load_id");
 		$node->safe_psql('postgres', 'CHECKPOINT') if $part < 3 && $round % 3 > 0;
 	}
 	crash($node);

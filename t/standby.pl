@@ -55,7 +55,7 @@ my $load = load_start($primary, $seed, 3);
 for my $round (1 .. (is_long() ? 60 : 5))
 {
 	my $from = $primary->safe_psql('postgres', 'SELECT last_value FROM load_id');
-	$primary->poll_query_until('postgres', "SELECT last_value > $from + 500 FROM load_id") or die 'no progress';
+	load_until($primary, "SELECT last_value > $from + 500 FROM load_id");
 	$standby->safe_psql('postgres', 'SELECT pg_wal_replay_pause()');
 	$standby->poll_query_until('postgres', q{SELECT pg_get_wal_replay_pause_state() = 'paused'}) or die 'not paused';
 	indexes_ok($standby, "replay stopped in the middle of a load ($round)", 4);
@@ -70,8 +70,8 @@ $standby->promote;
 indexes_ok($standby, 'promoted', 4);
 my $from = $standby->safe_psql('postgres', "SELECT nextval('load_id')");
 $load = load_start($standby, $seed + 1, 3);
-$standby->poll_query_until('postgres', "SELECT last_value > $from + 2000 FROM load_id") or die 'no progress';
-$load->kill_kill;
+load_until($standby, "SELECT last_value > $from + 2000 FROM load_id");
+load_stop($standby, $load);
 $standby->safe_psql('postgres', 'VACUUM load');
 indexes_ok($standby, 'promoted, and written to', 4);
 is(join("\n", map { log_lines($_, qr/PANIC|FATAL: .*(inconsistent|corrupt)/) } $primary, $standby), '', 'no complaints in the logs');

@@ -30,11 +30,8 @@ for my $change (@changes)
 load_setup($primary);
 my $load = load_start($primary, $seed, 3);
 my $rows = is_long() ? 200000 : 3000;
-$primary->poll_query_until('postgres', "SELECT last_value > 3000 + $rows FROM load_id") or die 'no progress';
-$load->kill_kill;
-# Clients may be gone before their servers are.
-$primary->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'pgbench'})
-  or die 'sessions stay';
+load_until($primary, "SELECT last_value > 3000 + $rows FROM load_id");
+load_stop($primary, $load);
 consistent('a load');
 indexes_ok($standby, 'the standby', 8);
 

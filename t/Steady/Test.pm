@@ -9,7 +9,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(is_long seed new_node prepare indexes_ok log_lines wait_for start_standby replayed pages_equal @changes run_change load_setup load_start);
+our @EXPORT = qw(is_long seed new_node prepare indexes_ok log_lines wait_for start_standby replayed pages_equal @changes run_change load_setup load_start load_until load_stop);
 
 # STEADY_LONG=1 asks for the long form of random tests and loops.
 sub is_long { return $ENV{STEADY_LONG} ? 1 : 0 }
@@ -32,6 +32,7 @@ sub new_node
 	$node->append_conf('postgresql.conf', <<"CONF");
 autovacuum = off
 fsync = off
+jit = off
 max_parallel_workers_per_gather = 0
 max_parallel_maintenance_workers = 0
 log_min_messages = warning
@@ -375,8 +376,8 @@ INSERT INTO load (k, few, t) SELECT hashint4(i) & 16383, i % 5, repeat(md5(i::te
 SQL
 }
 
-# pgbench in the background, for ever or until its server is gone: a handle for finish(). @more: scripts that replace or
-# add to its own, 'name@weight' => text.
+# pgbench in the background, for ever or until its server is gone: a handle for finish(). @more: scripts that replace,
+# drop (undef) or add to its own, 'name@weight' => text.
 sub load_start
 {
 	my ($node, $seed, $clients, @more) = @_;
@@ -415,7 +416,7 @@ SELECT pg_advisory_unlock(1);
 \endif
 }, @more);
 	my @files;
-	for my $name (sort keys %script)
+	for my $name (grep { defined $script{$_} } sort keys %script)
 	{
 		my ($file, $weight) = $name =~ /^(.+)(@\d+)$/;
 		$file = $node->basedir . "/$file.pgbench";
@@ -423,10 +424,30 @@ SELECT pg_advisory_unlock(1);
 		append_to_file($file, $script{$name});
 		push @files, '-f', $file . $weight;
 	}
+	local $ENV{PGAPPNAME} = 'load';
 	return IPC::Run::start(
 		[ 'pgbench', '-n', '-T', 100000, '-c', $clients, '-j', 1, "--random-seed=$seed", '--max-tries=1000000', @files, '-h', $node->host,
 			'-p', $node->port, 'postgres' ],
 		'<', \undef, '>', $node->basedir . '/load.log', '2>&1');
+}
+
+# Waits until the load has made a query true.
+sub load_until
+{
+	my ($node, $query) = @_;
+	wait_for($query, sub {
+		my $log = slurp_file($node->basedir . '/load.log');
+		die "the load broke off: $log" if $log =~ /error:/;
+		return $node->safe_psql('postgres', $query) eq 't';
+	});
+}
+
+sub load_stop
+{
+	my ($node, $load) = @_;
+	$load->kill_kill;
+	# Clients may be gone before their servers are.
+	$node->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'load'}) or die 'sessions stay';
 }
 
 1;
