@@ -30,6 +30,7 @@ $node->append_conf('postgresql.conf', q{
 autovacuum = off
 fsync = off
 statement_timeout = '20s'
+jit = off
 min_parallel_index_scan_size = 0
 enable_parallel_append = off
 max_parallel_workers_per_gather = 0
