@@ -80,7 +80,6 @@ CREATE FUNCTION r.method(method text) RETURNS void LANGUAGE sql AS $$
 	SELECT set_config('parallel_setup_cost', CASE WHEN method = 'parallel' THEN '0' ELSE '1e9' END, true);
 	SELECT set_config('parallel_tuple_cost', '0', true);
 $$;
-CREATE TABLE r.plans (by_index bool);
 -- Number of rows, and a sum over them
 CREATE FUNCTION r.digest(query text, method text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -288,9 +287,8 @@ sub condition
 sub check_queries
 {
 	my ($schema, $count) = @_;
-	my $columns = join ', ', map { $_->{name} } @{ $schema->{keys} };
 	my %seen;
-	$columns = join ', ', grep { !$seen{$_}++ } map { $_->{name} } @{ $schema->{keys} };
+	my $columns = join ', ', grep { !$seen{$_}++ } map { $_->{name} } @{ $schema->{keys} };
 	my @faults;
 	my $sql = "SELECT set_config('r.by_index', '', false) IS NULL; SELECT setseed(" . rand() . ") IS NULL;\n";
 	my @asked;
