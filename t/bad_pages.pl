@@ -251,6 +251,24 @@ my %fences = (
 	'low fence too high' => sub { my ($p, $leaf) = @_; move_fence(\$p->[ middle(@$leaf) ], low => 1000) },
 );
 
+# Gives long values a method of compression that there isn't.
+sub unknown_compression
+{
+	my ($p, $leaf) = @_;
+	my $changed = 0;
+	for my $page (map { \$p->[$_] } @$leaf)
+	{
+		for my $slot (unpack 'S*', substr($$page, 24, get($$page, 'lower') - 24))
+		{
+			my $at = ($slot & 0x7fff) + $tuple_header;
+			next if $at < get($$page, 'upper') || (unpack("x${at}C", $$page) & 3) != 2;
+			substr($$page, $at + 7, 1) |= "\xc0";
+			$changed++;
+		}
+	}
+	die 'no compressed value' if !$changed;
+}
+
 # Half of a page as it was before the table aged
 sub tear
 {
@@ -432,6 +450,7 @@ foreach my $kind (is_long() ? ('int', 'unique', 'text', 'pair') : ('int', 'pair'
 	run_cases('structure', map { case($kind, $_, $structural{$_}, strict => 1, found => 1) } sort keys %structural);
 }
 run_cases('fences', map { case('int', $_, $fences{$_}, strict => 1, found => 1) } sort keys %fences);
+run_cases('values', case('text', 'unknown compression', \&unknown_compression, strict => 1, found => 1));
 
 my @torn;
 foreach my $kind ('int', 'many', 'unique', 'text', 'pair')

@@ -71,8 +71,11 @@ bool varlena_fits(const char *value, const char *end)
         return !VARATT_IS_1B_E(value) && value + VARSIZE_1B(value) <= end;
     if (value + VARHDRSZ > end)
         return false;
-    Size least = VARATT_IS_4B_C(value) ? VARHDRSZ_COMPRESSED : VARHDRSZ, size = VARSIZE_4B(value);
-    return size >= least && size <= static_cast<Size>(end - value);
+    bool compressed = VARATT_IS_4B_C(value);
+    Size size = VARSIZE_4B(value);
+    if (size < static_cast<Size>(compressed ? VARHDRSZ_COMPRESSED : VARHDRSZ) || size > static_cast<Size>(end - value))
+        return false;
+    return !compressed || VARDATA_COMPRESSED_GET_COMPRESS_METHOD(value) < TOAST_INVALID_COMPRESSION_ID;
 }
 
 Datum column_value(const KeySchema &schema, IndexTuple entry, int i, bool *null)
