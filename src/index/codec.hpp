@@ -44,6 +44,12 @@ concept PageCodec = requires(const KeySchema &schema, const SearchKey &key, Page
 using Codec = TupleCodec;
 static_assert(PageCodec<Codec>);
 
+// The page's zone if it holds something valid, else nullptr.
+inline Zone *zone_of(Page page)
+{
+    return has_zone(page) ? zone_of(page, Codec::entries(page)) : nullptr;
+}
+
 // Calls visit(entry, number) for each entry of a leaf; `number` is that of its first TID among the page's entries.
 template <class Visit>
 void each_entry(Page page, Visit visit)

@@ -139,12 +139,6 @@ int compare_pivots(const KeySchema &schema, Entry a, Entry b)
 // ---- what is wrong with an entry
 
 // Does the posting list lie within its entry?
-bool posting_fits(Entry e)
-{
-    Size at = key_size(e), size = tid_count(e) * sizeof(ItemPointerData);
-    return tid_count(e) >= 2 && at >= sizeof(IndexTupleData) && at == MAXALIGN(at) && at + size <= IndexTupleSize(e);
-}
-
 // Do the first `columns` columns lie within `size` bytes of the entry?
 static bool columns_fit(const KeySchema &schema, Entry e, Size size, int columns)
 {
@@ -180,7 +174,7 @@ static bool columns_fit(const KeySchema &schema, Entry e, Size size, int columns
     return true;
 }
 
-bool whole(const KeySchema &schema, Entry e)
+bool whole_by_columns(const KeySchema &schema, Entry e)
 {
     return columns_fit(schema, e, key_size(e), schema.natts);
 }

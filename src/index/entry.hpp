@@ -112,7 +112,18 @@ int compare_pivots(const KeySchema &, Entry a, Entry b);
 // What is wrong with an entry whose header lies within its page; nullptr if nothing. Safe on any bytes.
 const char *leaf_entry_fault(const KeySchema &, Entry);
 const char *pivot_fault(const KeySchema &, Entry);
-// Do all columns of a leaf entry lie within it? And its posting list?
-bool whole(const KeySchema &, Entry);
-bool posting_fits(Entry);
+// Do all columns of a leaf entry lie within it?
+bool whole_by_columns(const KeySchema &, Entry);
+inline bool whole(const KeySchema &schema, Entry e)
+{
+    if (likely(schema.fixed_size != 0 && !IndexTupleHasNulls(e)))
+        return key_size(e) >= schema.fixed_size;
+    return whole_by_columns(schema, e);
+}
+// Does its posting list?
+inline bool posting_fits(Entry e)
+{
+    Size at = key_size(e), size = tid_count(e) * sizeof(ItemPointerData);
+    return tid_count(e) >= 2 && at >= sizeof(IndexTupleData) && at == MAXALIGN(at) && at + size <= IndexTupleSize(e);
+}
 }  // namespace steady

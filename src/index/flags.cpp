@@ -6,7 +6,7 @@ namespace steady
 {
 bool all_stamped(Page page)
 {
-    const Zone *z = zone_of(page, Codec::entries(page));
+    const Zone *z = zone_of(page);
     return static_cast<int>(z != nullptr ? z->dead : 0) == real_entries(page);
 }
 
@@ -87,7 +87,7 @@ void flag_child(const Tree &tree, Buffer child, Path *path, const Witness &witne
 void clear_flags(const Tree &tree, Buffer child, const SearchKey &key, Path *path)
 {
     Page page = page_of(child);
-    Zone *zone = zone_of(page, Codec::entries(page));
+    Zone *zone = zone_of(page);
     if (zone == nullptr || !(zone->flags & kMaybeFlagged))
         return;
     int slot;
@@ -95,7 +95,7 @@ void clear_flags(const Tree &tree, Buffer child, const SearchKey &key, Path *pat
     if (!BufferIsValid(parent))
         report_corruption(tree.rel, BufferGetBlockNumber(child), "page has no downlink in its parent level");
     Page above = page_of(parent);
-    Zone *flags = zone_of(above, Codec::entries(above));
+    Zone *flags = zone_of(above);
     if (flags != nullptr)
     {
         set_zone_code(flags, Codec::entry_number(above, slot), kAlive);
@@ -201,7 +201,7 @@ static Outcome choose_child(Descent &d, Page page, int *slot)
 {
     *slot = place_on(d, page);
     d.from_edge = false;
-    const Zone *zone = zone_of(page, Codec::entries(page));
+    const Zone *zone = zone_of(page);
     if (zone == nullptr || zone->dead == 0)
         return Outcome::found;
     uint32 skip = codes_to_skip(d.witness, zone);

@@ -137,8 +137,7 @@ class Stamped
 {
   public:
     Stamped(Page page, const Witness &witness)
-        : zone_(settings::kill ? zone_of(page, Codec::entries(page)) : nullptr),
-          skip_(zone_ != nullptr ? codes_to_skip(witness, zone_) : 0)
+        : zone_(settings::kill ? zone_of(page) : nullptr), skip_(zone_ != nullptr ? codes_to_skip(witness, zone_) : 0)
     {
     }
     bool has(int number) const

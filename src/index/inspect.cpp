@@ -192,7 +192,7 @@ int free_space(Page page)
 
 int killed(Page page)
 {
-    const Zone *zone = zone_of(page, Codec::entries(page));
+    const Zone *zone = zone_of(page);
     return zone == nullptr ? 0 : zone->dead;
 }
 
@@ -240,7 +240,7 @@ Datum stats(Oid relid, FunctionCallInfo fcinfo)
                 continue;
             }
             StampRange range;
-            const Zone *zone = zone_of(page, Codec::entries(page));
+            const Zone *zone = zone_of(page);
             if (zone != nullptr && zone_hull(zone, &range))
             {
                 stamps.smallest = any_stamp ? std::min(stamps.smallest, range.smallest) : range.smallest;
@@ -353,7 +353,7 @@ Datum page_header(Oid relid, int64 block, FunctionCallInfo fcinfo)
     row.integer(gaps(page));
     row.integer(t->waste);
     row.integer(free_space(page));
-    row.add(BoolGetDatum(zone_of(page, Codec::entries(page)) != nullptr));
+    row.add(BoolGetDatum(zone_of(page) != nullptr));
     row.integer(killed(page));
     return row.finish(fcinfo);
 }
@@ -444,7 +444,7 @@ void page_items(Oid relid, int64 block, FunctionCallInfo fcinfo)
             item(look, page, "low", -1, low, nullptr, -1, set);
         if (Entry high = Codec::high(page))
             item(look, page, "high", -1, high, nullptr, -1, set);
-        const Zone *zone = zone_of(page, Codec::entries(page));
+        const Zone *zone = zone_of(page);
         for (int slot = Codec::next(page, 0); slot < Codec::slots(page); slot = Codec::next(page, slot + 1))
         {
             CHECK_FOR_INTERRUPTS();

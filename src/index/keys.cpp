@@ -10,6 +10,19 @@ static int compare_by_function(Datum a, Datum b, SortSupport ssup)
     return DatumGetInt32(FunctionCall2Coll(order, ssup->ssup_collation, a, b));
 }
 
+static Size fixed_entry_size(TupleDesc desc)
+{
+    Size size = MAXALIGN(sizeof(IndexTupleData));
+    for (int i = 0; i < desc->natts; i++)
+    {
+        Form_pg_attribute att = TupleDescAttr(desc, i);
+        if (att->attlen < 0)
+            return 0;
+        size = att_align_nominal(size, att->attalign) + att->attlen;
+    }
+    return size;
+}
+
 KeySchema *make_schema(Relation index, MemoryContext context)
 {
     int nkeys = IndexRelationGetNumberOfKeyAttributes(index);
@@ -18,6 +31,7 @@ KeySchema *make_schema(Relation index, MemoryContext context)
     schema->desc = RelationGetDescr(index);
     schema->nkeys = nkeys;
     schema->natts = IndexRelationGetNumberOfAttributes(index);
+    schema->fixed_size = fixed_entry_size(schema->desc);
 
     for (int i = 0; i < nkeys; i++)
     {

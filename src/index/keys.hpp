@@ -37,8 +37,9 @@ struct Column
 struct KeySchema
 {
     TupleDesc desc;
-    int nkeys;  // key columns
-    int natts;  // with INCLUDE columns
+    int nkeys;        // key columns
+    int natts;        // with INCLUDE columns
+    Size fixed_size;  // of an entry without NULLs whose columns all have a fixed length; 0: some column has none
     Column column[FLEXIBLE_ARRAY_MEMBER];
 };
 

@@ -56,8 +56,9 @@ class Collector
 {
   public:
     Collector(const PageReader &reader, Page page, PageMatches *m)
-        : reader_(reader), page_(page), m_(m), entries_(Codec::entries(page)),
-          zone_(reader.witness != nullptr ? zone_of(page, entries_) : nullptr)
+        : schema_(*reader.tree.schema), page_(page), m_(m), forward_(ScanDirectionIsForward(reader.dir)),
+          want_tuples_(reader.want_tuples), has_postings_(has_flag(page, kHasPostings)),
+          zone_(reader.witness != nullptr ? zone_of(page) : nullptr), next_(m->match + (forward_ ? 0 : kMaxEntries - 1))
     {
         if (zone_ != nullptr)
             skip_ = codes_to_skip(*reader.witness, zone_);
@@ -68,63 +69,93 @@ class Collector
         Entry e = Codec::at(page_, slot);
         int number = entry_number(slot);
         int count = tid_count(e);
-        uint16 tuple = 0;
-        if (reader_.want_tuples)
+        const ItemPointerData *list = tids(e);
+        // Entries may overlap on a damaged page.
+        if (unlikely(count > room_))
+            report_corruption(page_, "page has more entries than fit on it");
+        room_ -= count;
+        uint16 tuple = want_tuples_ ? keep(e) : 0;
+        if (likely(count == 1))
+            take(list[0], number, tuple);
+        else if (forward_)
         {
-            tuple = m_->tuples_used / MAXIMUM_ALIGNOF;
-            Size size = key_size(e);
-            if (m_->tuples_used + MAXALIGN(size) > sizeof m_->tuples || !whole(*reader_.tree.schema, e))
-                report_corruption(page_, "entry is damaged");
-            auto copy = reinterpret_cast<Entry>(m_->tuples + m_->tuples_used);
-            memcpy(static_cast<void *>(copy), e, size);
-            copy->t_info = (copy->t_info & ~(kPosting | INDEX_SIZE_MASK)) | static_cast<uint16>(size);
-            m_->tuples_used += MAXALIGN(size);
-        }
-        ItemPointer list = tids(e);
-        if (ScanDirectionIsForward(reader_.dir))
             for (int i = 0; i < count; i++)
                 take(list[i], number + i, tuple);
+            seen_slot_ = slot + 1;
+            seen_number_ = number + count;
+        }
         else
             for (int i = count - 1; i >= 0; i--)
                 take(list[i], number + i, tuple);
     }
 
+    void finish()
+    {
+        if (forward_)
+        {
+            m_->first = 0;
+            m_->last = next_ - m_->match - 1;
+        }
+        else
+        {
+            m_->first = next_ - m_->match + 1;
+            m_->last = kMaxEntries - 1;
+        }
+    }
+
   private:
+    // Copies an entry's key for an index-only scan.
+    uint16 keep(Entry e)
+    {
+        constexpr Size kSmall = 16;  // an entry of one integer: copied without a call
+        Size size = key_size(e), used = m_->tuples_used;
+        if (unlikely(used + std::max(MAXALIGN(size), kSmall) > sizeof m_->tuples || !whole(schema_, e)))
+            report_corruption(page_, "entry is damaged");
+        auto copy = reinterpret_cast<Entry>(m_->tuples + used);
+        memcpy(static_cast<void *>(copy), e, kSmall);
+        if (size > kSmall)
+            memcpy(static_cast<void *>(copy), e, size);
+        copy->t_info = (copy->t_info & ~(kPosting | INDEX_SIZE_MASK)) | static_cast<uint16>(size);
+        m_->tuples_used = used + MAXALIGN(size);
+        return used / MAXIMUM_ALIGNOF;
+    }
+
     void take(const ItemPointerData &tid, int number, uint16 tuple)
     {
         if (zone_ != nullptr && (skip_ >> zone_code(zone_, number) & 1))
             return;
         if (unlikely(!is_row(tid)))
             report_corruption(page_, "TID is invalid");
-        if (unlikely(m_->last - m_->first + 1 >= kMaxEntries))
-            report_corruption(page_, "page has more entries than fit on it");
-        int at = ScanDirectionIsForward(reader_.dir) ? ++m_->last : --m_->first;
-        m_->match[at] = {tid, static_cast<uint16>(number), tuple};
+        *next_ = {tid, static_cast<uint16>(number), tuple};
+        next_ += forward_ ? 1 : -1;
     }
 
-    // Slots come in one direction: on pages with posting lists, where numbers and slots differ, counting goes on from
-    // the slot before.
+    // On pages with posting lists numbers and slots differ; slots come in one direction, so counting goes on from the
+    // slot before.
     int entry_number(int slot)
     {
-        if (!has_flag(page_, kHasPostings))
+        if (!has_postings_)
             return slot;
-        if (seen_slot_ < 0 || slot < seen_slot_)
-        {
-            seen_number_ = Codec::entry_number(page_, slot);
-            seen_slot_ = slot;
-        }
-        for (; seen_slot_ < slot; seen_slot_++)
-            seen_number_ += TupleCodec::is_gap(page_, seen_slot_) ? 1 : tid_count(Codec::at(page_, seen_slot_));
+        while (seen_slot_ < slot)
+            seen_number_ += width(seen_slot_++);
+        while (seen_slot_ > slot)
+            seen_number_ -= width(--seen_slot_);
         return seen_number_;
     }
+    int width(int slot) const
+    {
+        return TupleCodec::is_gap(page_, slot) ? 1 : tid_count(Codec::at(page_, slot));
+    }
 
-    const PageReader &reader_;
+    const KeySchema &schema_;
     Page page_;
     PageMatches *m_;
-    int entries_;
+    bool forward_, want_tuples_, has_postings_;
     const Zone *zone_;
-    uint32 skip_ = 0;  // bit c: what has stamp code c
-    int seen_slot_ = -1, seen_number_ = 0;
+    Match *next_;  // where the next match goes
+    int room_ = kMaxEntries;
+    uint32 skip_ = 0;                      // bit c: what has stamp code c
+    int seen_slot_ = 0, seen_number_ = 0;  // the number of the first TID from this slot on
 };
 
 // First slot from `slot` on whose entry is not before `key`: near by in most cases, so the steps grow.
@@ -254,8 +285,6 @@ void read_matches(const PageReader &r, Buffer buf, int slot, PageMatches *m)
     m->lsn = BufferGetLSNAtomic(buf);
     m->dir = r.dir;
     m->right = tail(page)->right;
-    m->first = forward ? 0 : kMaxEntries;
-    m->last = m->first - 1;
     m->tuples_used = 0;
     m->deaths = 0;
 
@@ -282,14 +311,13 @@ void read_matches(const PageReader &r, Buffer buf, int slot, PageMatches *m)
         read_run(r, page, slot, collect, &m->onward);
     else
         read_by_fit(r, page, slot, collect, &m->onward);
+    collect.finish();
     m->nothing_alive = m->first > m->last && r.witness != nullptr && all_stamped(page);
     // From a page without matches the scan may climb instead of going on along the links: then it needs a place.
     Entry high;
     if (forward && m->first > m->last && m->onward.kind == Continuation::Kind::link &&
         (high = Codec::high(page)) != nullptr)
         keep_tuple(&m->onward, high, true);
-    if (!forward)
-        m->last = kMaxEntries - 1;
 }
 
 static void stamp(Zone *zone, int number, const Death &death, const Running &running)

@@ -141,7 +141,7 @@ static bool gather_killed(const Tree &tree, Page page, const Zone *zone, Questio
 static int remove_killed(const Tree &tree, Buffer leaf, Need need)
 {
     Page page = page_of(leaf);
-    const Zone *zone = zone_of(page, Codec::entries(page));
+    const Zone *zone = zone_of(page);
     if (zone == nullptr || zone->dead == 0)
         return 0;
     Question question;

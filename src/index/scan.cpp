@@ -23,6 +23,7 @@ struct Scan
     Path path;  // of the last descent
     Witness witness;
     bool witness_known;
+    bool heap_table;  // the table's rows are where stamps can be read off
     // The heap's count of rows found through the index when the last TID was returned.
     int64 fetched;
     bool fetched_known;
@@ -114,6 +115,7 @@ void rescan(IndexScanDesc scan, ScanKey keys, int nkeys)
     leave_page(s);
     drop_mark(s);
     s->tree->heap = scan->heapRelation;  // the server sets it between begin_scan and here; never for bitmap scans
+    s->heap_table = is_heap_table(scan->heapRelation);
     if (keys != nullptr && scan->numberOfKeys > 0)
         memmove(scan->keyData, keys, nkeys * sizeof(ScanKeyData));
     MemoryContextReset(s->keys_context);
@@ -266,27 +268,35 @@ static Buffer follow(IndexScanDesc scan, ScanDirection dir, const Continuation &
     return InvalidBuffer;
 }
 
-// Before the scan goes on: was there a visible row behind the last TID? If not, the versions of that row are looked at,
-// so that the entry can be stamped. That happens once in an entry's life.
-static void look_back(IndexScanDesc scan)
+// Before the scan goes on: may there be no visible row behind the last TID?
+static inline bool may_be_dead(IndexScanDesc scan, const Scan *s)
+{
+    if (scan->kill_prior_tuple)
+        return true;
+    if (!s->heap_table || scan->xs_heapfetch == nullptr)
+        return false;
+    // An index-only scan that trusted the visibility map has not asked the heap: then it has no page of the heap at
+    // hand, or another one.
+    int64 fetched;
+    return BufferIsValid(reinterpret_cast<IndexFetchHeapData *>(scan->xs_heapfetch)->xs_cbuf) &&
+           !(s->fetched_known && pg::rows_fetched(scan->indexRelation, &fetched) && fetched != s->fetched);
+}
+
+// Nothing was fetched for the last TID, or nothing is counted. The versions of its row are looked at, so that the entry
+// can be stamped. That happens once in an entry's life.
+pg_noinline static void look_back(IndexScanDesc scan)
 {
     Scan *s = state(scan);
-    if (s->current == nullptr || !settings::kill || s->current->deaths == kMaxEntries)
+    if (!settings::kill || s->current->deaths == kMaxEntries)
         return;
     if (scan->kill_prior_tuple)
     {
         s->current->death[s->current->deaths++] = {0, s->position};
         return;
     }
-    int64 fetched;
-    if (!settings::stamps || !is_heap_table(scan->heapRelation) || scan->xs_heapfetch == nullptr ||
-        (s->fetched_known && pg::rows_fetched(scan->indexRelation, &fetched) && fetched != s->fetched))
-        return;
-    // Nothing was fetched, or nothing is counted. An index-only scan that trusted the visibility map has not asked the
-    // heap: then the heap's page at hand is another one.
     Buffer buf = reinterpret_cast<IndexFetchHeapData *>(scan->xs_heapfetch)->xs_cbuf;
     const ItemPointerData &tid = s->current->match[s->position].tid;
-    if (!BufferIsValid(buf) || BufferGetBlockNumber(buf) != ItemPointerGetBlockNumberNoCheck(&tid) ||
+    if (!settings::stamps || BufferGetBlockNumber(buf) != ItemPointerGetBlockNumberNoCheck(&tid) ||
         witness(scan).kind == Witness::Kind::nothing)
         return;
     uint64 since;
@@ -418,37 +428,43 @@ static bool next_page(IndexScanDesc scan, ScanDirection dir)
     return read_on(scan, dir, &c);
 }
 
-static bool advance(IndexScanDesc scan, ScanDirection dir)
+// To the first page with matches, or the next.
+pg_noinline static bool start_or_turn_page(IndexScanDesc scan, ScanDirection dir)
 {
-    Scan *s = state(scan);
-    PageMatches *m = s->current;
-    if (m == nullptr)
+    if (state(scan)->current == nullptr && impossible(bounds(scan)))
     {
-        if (impossible(bounds(scan)))
-        {
-            if (scan->parallel_scan != nullptr)
-                finish_parallel_scan(scan);
-            return false;
-        }
-        return next_page(scan, dir);
+        if (scan->parallel_scan != nullptr)
+            finish_parallel_scan(scan);
+        return false;
     }
+    return next_page(scan, dir);
+}
+
+// Within the matches at hand. False if they are at their end.
+static inline bool step_on(Scan *s, ScanDirection dir)
+{
+    const PageMatches *m = s->current;
+    if (m == nullptr)
+        return false;
     if (ScanDirectionIsForward(dir))
-        return s->position < m->last ? (s->position++, true) : next_page(scan, dir);
-    return s->position > m->first ? (s->position--, true) : next_page(scan, dir);
+        return s->position < m->last && (s->position++, true);
+    return s->position > m->first && (s->position--, true);
 }
 
 bool get_tuple(IndexScanDesc scan, ScanDirection dir)
 {
     Scan *s = state(scan);
     scan->xs_recheck = false;
-    look_back(scan);
-    if (!advance(scan, dir))
+    if (s->current != nullptr && unlikely(may_be_dead(scan, s)))
+        look_back(scan);
+    if (unlikely(!step_on(s, dir)) && !start_or_turn_page(scan, dir))
         return false;
     s->fetched_known = pg::rows_fetched(scan->indexRelation, &s->fetched);
-    const Match &match = s->current->match[s->position];
+    const PageMatches *m = s->current;
+    const Match &match = m->match[s->position];
     scan->xs_heaptid = match.tid;
     if (scan->xs_want_itup)
-        scan->xs_itup = reinterpret_cast<IndexTuple>(s->current->tuples + match.tuple * MAXIMUM_ALIGNOF);
+        scan->xs_itup = reinterpret_cast<IndexTuple>(const_cast<char *>(m->tuples) + match.tuple * MAXIMUM_ALIGNOF);
     return true;
 }
 

@@ -259,7 +259,7 @@ void split_insert(const Tree &tree, Buffer buf, int slot, Entry entry, Path *pat
 
     // Both halves stay what the page may be to those above. Nothing of it is flagged any more: the way up was cleared
     // for what is about to be put in.
-    Zone *zone = zone_of(page, Codec::entries(page));
+    Zone *zone = zone_of(page);
     bool sticky = zone != nullptr && (zone->flags & kMaybeFlagged);
 
     Change change(tree.rel);

@@ -78,6 +78,11 @@ inline Zone *zone_of(Page page, int entries)
     Zone *z = zone_at(page);
     return z->run == current_run && current_run != 0 && z->entries == entries ? z : nullptr;
 }
+// Is there a zone of this run, valid or not? On most pages there is none, which is known without counting entries.
+inline bool has_zone(Page page)
+{
+    return current_run != 0 && zone_fits(page, 0) && zone_at(page)->run == current_run;
+}
 inline StampCode zone_code(const Zone *z, int entry)
 {
     return (z->codes[entry / 2] >> (entry % 2 * 4)) & 0xf;

@@ -5,24 +5,28 @@
 namespace steady
 {  // ---- reading a page
 
+void TupleCodec::report_damaged_entry(Page page, uint16 offset)
+{
+    if (!is_place(page, offset))
+        report_corruption(page, "slot points outside the entries");
+    if (!size_fits(reinterpret_cast<Entry>(page + offset), offset))
+        report_corruption(page, "entry reaches beyond the page");
+    report_corruption(page, "entry's header is damaged");
+}
+
+// A fence, or an entry that may be vacant.
 static inline Entry entry_at_offset(Page page, uint16 offset)
 {
-    if (unlikely(offset < header(page)->pd_upper || offset > kTailAt - sizeof(IndexTupleData) ||
-                 offset != MAXALIGN(offset)))
-        report_corruption(page, "slot points outside the entries");
     auto e = reinterpret_cast<Entry>(page + offset);
-    // Whoever copies an entry counts on its size.
-    if (unlikely(IndexTupleSize(e) > kMaxPivot || offset + IndexTupleSize(e) > kTailAt))
-        report_corruption(page, "entry reaches beyond the page");
+    if (unlikely(!TupleCodec::is_place(page, offset) || !TupleCodec::size_fits(e, offset)))
+        TupleCodec::report_damaged_entry(page, offset);
     return e;
 }
 
-Entry TupleCodec::at(Page page, int slot)
+// Most pages have no zone: then nothing needs to be counted.
+static void lift_zone(ZoneCarrier *zone, Page page)
 {
-    Entry e = entry_at_offset(page, slot_array(page)[slot] & kOffset);
-    if (unlikely(IndexTupleSize(e) < sizeof(IndexTupleData) || (is_posting(e) && !posting_fits(e))))
-        report_corruption(page, "entry's header is damaged");
-    return e;
+    zone->lift(page, has_zone(page) ? TupleCodec::entries(page) : 0);
 }
 
 // So many entries are reserved at once.
@@ -35,27 +39,15 @@ int TupleCodec::vacant(Page page)
     while (filled < high)
     {
         int mid = (filled + high) / 2;
-        if (entry_at_offset(page, slot_array(page)[mid] & kOffset)->t_info != 0)
+        uint16 offset = slot_array(page)[mid] & kOffset;
+        if (unlikely(!is_place(page, offset)))
+            report_damaged_entry(page, offset);
+        if (reinterpret_cast<Entry>(page + offset)->t_info != 0)
             filled = mid + 1;
         else
             high = mid;
     }
     return end - filled;
-}
-
-int TupleCodec::next(Page page, int slot)
-{
-    int n = slots(page);
-    while (slot < n && is_gap(page, slot))
-        slot++;
-    return slot;
-}
-
-int TupleCodec::previous(Page page, int slot)
-{
-    while (slot >= 0 && is_gap(page, slot))
-        slot--;
-    return slot;
 }
 
 int TupleCodec::entry_number(Page page, int slot)
@@ -366,7 +358,7 @@ static void spread_gaps(Page page, ZoneCarrier &zone, int *at, Patch &patch)
 void TupleCodec::insert(Page page, int slot, Entry entry, Patch &patch)
 {
     ZoneCarrier zone;
-    zone.lift(page, entries(page));
+    lift_zone(&zone, page);
     int before = zone.lifted() ? entries(page) : 0;
     if (append(page, slot, entry, patch))
     {
@@ -493,7 +485,7 @@ static void shrink_posting(Page page, int slot, int number, const RemovalSet &se
 void TupleCodec::remove(Page page, const RemovalSet &set, Patch &patch)
 {
     ZoneCarrier zone;
-    zone.lift(page, entries(page));
+    lift_zone(&zone, page);
     settle(page, patch);
 
     int n = slots(page);
@@ -576,7 +568,7 @@ static uint16 overwrite(Page page, uint16 offset, Entry entry, Patch &patch)
 ItemPointerData TupleCodec::exchange(Page page, int slot, const ItemPointerData &tid, Patch &patch)
 {
     ZoneCarrier zone;
-    zone.lift(page, entries(page));
+    lift_zone(&zone, page);
     Entry e = at(page, slot);
     ItemPointer list = tids(e);
     int n = tid_count(e), i = n - 1;
@@ -612,7 +604,7 @@ static bool set_fence(Page page, uint16 PageTail::*which, Entry pivot, Patch &pa
     else
     {
         ZoneCarrier zone;
-        zone.lift(page, TupleCodec::entries(page));
+        lift_zone(&zone, page);
         settle(page, patch);
         uint16 offset = overwrite(page, fence, pivot, patch);
         zone.drop(page);
@@ -725,7 +717,7 @@ void TupleCodec::compact(Page page, bool spread, Patch &patch)
 {
     PGAlignedBlock made;
     ZoneCarrier zone;
-    zone.lift(page, entries(page));
+    lift_zone(&zone, page);
     init_like(made.data, page);
 
     PageFiller fill(made.data);
@@ -759,7 +751,7 @@ void TupleCodec::compact(Page page, bool spread, Patch &patch)
 bool TupleCodec::deduplicate(const KeySchema &schema, Page page, Page made)
 {
     ZoneCarrier zone;
-    zone.lift(page, entries(page));
+    lift_zone(&zone, page);
     init_like(made, page);
 
     PageFiller fill(made);

@@ -55,11 +55,42 @@ struct TupleCodec
     {
         return (slot_array(page)[slot] & kGap) != 0;
     }
-    // The entry a slot (or gap) points to. Raises ERRCODE_INDEX_CORRUPTED if that is outside the page.
-    static Entry at(Page page, int slot);
+    // The entry a slot (or gap) points to. Raises ERRCODE_INDEX_CORRUPTED if that is no place for one, or its header
+    // leads out of it: whoever copies an entry counts on its size.
+    static Entry at(Page page, int slot)
+    {
+        uint16 offset = slot_array(page)[slot] & kOffset;
+        auto e = reinterpret_cast<Entry>(page + offset);
+        if (unlikely(!is_place(page, offset) || !size_fits(e, offset) || IndexTupleSize(e) < sizeof(IndexTupleData) ||
+                     (is_posting(e) && !posting_fits(e))))
+            report_damaged_entry(page, offset);
+        return e;
+    }
+    // Can an entry or a fence be at this offset?
+    static bool is_place(Page page, uint16 offset)
+    {
+        return offset >= header(page)->pd_upper && offset <= kTailAt - sizeof(IndexTupleData) &&
+               offset == MAXALIGN(offset);
+    }
+    static bool size_fits(Entry e, uint16 offset)
+    {
+        return IndexTupleSize(e) <= kMaxPivot && offset + IndexTupleSize(e) <= kTailAt;
+    }
+    [[noreturn]] static void report_damaged_entry(Page page, uint16 offset);
     // The next slot from `slot` on (included) that is no gap; slots() if none. And backwards; -1 if none.
-    static int next(Page page, int slot);
-    static int previous(Page page, int slot);
+    static int next(Page page, int slot)
+    {
+        int n = slots(page);
+        while (slot < n && is_gap(page, slot))
+            slot++;
+        return slot;
+    }
+    static int previous(Page page, int slot)
+    {
+        while (slot >= 0 && is_gap(page, slot))
+            slot--;
+        return slot;
+    }
 
     // TIDs on a leaf, downlinks on an inner page; gaps count, so that an entry's number follows from its slot.
     static int entries(Page page);

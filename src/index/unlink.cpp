@@ -174,7 +174,7 @@ bool hand_over(const Tree &tree, const Neighbours &n, int slot, int next)
         first = Codec::next(right, 0);
         Codec::set_child(right, first, child, right_patch);
         Codec::insert(right, Codec::next(right, first + 1), divider, right_patch);
-        if (Zone *flags = zone_of(right, Codec::entries(right)))
+        if (Zone *flags = zone_of(right))
             set_zone_code(flags, Codec::entry_number(right, Codec::next(right, 0)), kAlive);
     }
     if (!Codec::set_low(right, low, right_patch))
@@ -191,7 +191,7 @@ bool hand_over(const Tree &tree, const Neighbours &n, int slot, int next)
     right_patch.note_field(right, tail(right)->left);
 
     Patch &parent_patch = change.touch(n.parent);
-    if (Zone *flags = zone_of(parent, Codec::entries(parent)))
+    if (Zone *flags = zone_of(parent))
     {
         // The downlink stands for the right sibling from now on. An inner page gets a child that isn't flagged on it.
         StampCode code = zone_code(flags, Codec::entry_number(parent, next));

@@ -232,13 +232,13 @@ bool Verifier::check_downlink()
 // A child that is flagged has nothing alive, and knows that it may be flagged.
 bool Verifier::check_flag()
 {
-    const Zone *flags = zone_of(parent_.page, Codec::entries(parent_.page));
+    const Zone *flags = zone_of(parent_.page);
     if (!stamps_ || flags == nullptr)
         return true;
     StampCode code = zone_code(flags, Codec::entry_number(parent_.page, parent_slot_));
     if (code == kAlive)
         return true;
-    const Zone *zone = zone_of(page_.page, Codec::entries(page_.page));
+    const Zone *zone = zone_of(page_.page);
     if (is_rightmost(page_.page) || has_flag(page_.page, kIncompleteSplit))
         return fault(parent_.block, "slot %d: block %u is flagged, but keys can arrive on it", parent_slot_,
                      page_.block);
@@ -342,7 +342,7 @@ bool Verifier::check_leaf()
     if (!check_entries())
         return false;
     Page page = page_.page;
-    const Zone *zone = zone_of(page, Codec::entries(page));
+    const Zone *zone = zone_of(page);
     references_ = 0;
     for (int slot = Codec::next(page, 0); slot < Codec::slots(page); slot = Codec::next(page, slot + 1))
     {
