@@ -247,16 +247,42 @@ static Outcome choose_child(Descent &d, Page page, int *slot)
     return Outcome::found;
 }
 
-static Outcome try_descend(Descent &d, Buffer *leaf)
+// A parent of leaves at which the way to the place can begin, by the last descent's path; share-locked. Whatever the
+// block holds by now, its level and its fence tell whether the place is on it or to its right. (Backward, what is in
+// front of its first place is on its left.)
+static Buffer remembered_parent(const Descent &d)
+{
+    if (d.path->levels < 2)
+        return InvalidBuffer;
+    Buffer buf = read_page(d.tree.rel, d.path->block[1], Lock::share);
+    Page page = page_of(buf);
+    if (tail(page)->level == 1 && !has_flag(page, kDeleted) && !has_flag(page, kLowUnknown))
+    {
+        Entry low = Codec::low(page);
+        int order = low != nullptr ? compare_pivot(*d.tree.schema, *d.key, low) : 1;
+        if (d.forward ? order >= 0 : order > 0)
+            return buf;
+    }
+    UnlockReleaseBuffer(buf);
+    return InvalidBuffer;
+}
+
+static Outcome try_descend(Descent &d, From from, Buffer *leaf)
 {
     *leaf = InvalidBuffer;
     d.from_edge = false;
-    MetaData m;
-    Buffer buf = get_root(d.tree.rel, 0, Lock::share, &m);
+    Buffer buf = from == From::parent ? remembered_parent(d) : InvalidBuffer;
+    int level = 1;
     if (!BufferIsValid(buf))
-        return Outcome::found;
-    d.path->levels = m.level + 1;
-    for (int level = m.level;; level--)
+    {
+        MetaData m;
+        buf = get_root(d.tree.rel, 0, Lock::share, &m);
+        if (!BufferIsValid(buf))
+            return Outcome::found;
+        level = m.level;
+        d.path->levels = level + 1;
+    }
+    for (;; level--)
     {
         buf = settle(d, buf);
         Page page = page_of(buf);
@@ -286,7 +312,7 @@ static Outcome try_descend(Descent &d, Buffer *leaf)
 }
 
 Buffer descend_past_dead(const Tree &tree, const SearchKey &key, ScanDirection dir, const Witness &witness,
-                         const SearchKey *end, Path *path, int *slot, bool *none, Leftovers *leftovers,
+                         const SearchKey *end, From from, Path *path, int *slot, bool *none, Leftovers *leftovers,
                          BlockNumber held)
 {
     constexpr int kMaxAstray = 10;
@@ -298,7 +324,9 @@ Buffer descend_past_dead(const Tree &tree, const SearchKey &key, ScanDirection d
     {
         CHECK_FOR_INTERRUPTS();
         Buffer buf;
-        switch (try_descend(d, &buf))
+        Outcome outcome = try_descend(d, from, &buf);
+        from = From::root;
+        switch (outcome)
         {
             case Outcome::found:
                 if (BufferIsValid(buf))

@@ -47,12 +47,19 @@ struct Leftovers
     }
 };
 
+// Where a descent begins.
+enum class From : uint8
+{
+    root,
+    parent,  // where `path` says that a parent of leaves was near by; the root if that is out of date
+};
+
 // As descend() to a leaf for a scan in direction `dir`, but passes over children that are flagged for the witness: to
 // the first leaf at or behind the place of `key` (backward: last leaf at or in front of it) that can have entries for
 // it, and the slot from which on (in direction) they are. `end` (may be nullptr): nothing beyond that place is wanted,
 // in the sense of one_run(). InvalidBuffer if there is nothing; *none tells that from an empty index. `leftovers` may
 // be nullptr. `held`: a leaf that the caller has locked, and that can't be on the way.
 Buffer descend_past_dead(const Tree &, const SearchKey &key, ScanDirection dir, const Witness &, const SearchKey *end,
-                         Path *path, int *slot, bool *none, Leftovers *leftovers,
+                         From from, Path *path, int *slot, bool *none, Leftovers *leftovers,
                          BlockNumber held = InvalidBlockNumber);
 }  // namespace steady

@@ -21,6 +21,7 @@ struct Insertion
     // The first leaf that can have the key, if the entry goes to another one. Exclusively locked to the end, too, so
     // that nobody who checks the same key gets past.
     Buffer first = InvalidBuffer;
+    BlockNumber last = InvalidBlockNumber;  // the last leaf that the unique check looked at
 };
 
 void check_entry_size(Relation rel, Relation heap, Entry entry)
@@ -41,32 +42,43 @@ void check_entry_size(Relation rel, Relation heap, Entry entry)
 
 // ---- finding the leaf
 
-// The rightmost leaf, if this backend inserted there last and the entry belongs there: saves the descent for ascending
-// keys. Only if there is room: a split needs the path.
+// A leaf where the entry most likely belongs: saves the descent. Only if there is room: a split needs the path.
+static bool try_leaf(Insertion &in, BlockNumber block)
+{
+    Relation rel = in.tree.rel;
+    Buffer buf = ReadBuffer(rel, block);
+    if (ConditionalLockBuffer(buf))
+    {
+        Page page = page_of(buf);
+        Entry low;
+        // The fences prove that the key is the page's, and with a key in front of all its equals that no equal entry
+        // lies to the left.
+        if (page_fault(page, block) == nullptr && is_leaf(page) && !has_flag(page, kDeleted) &&
+            !has_flag(page, kIncompleteSplit) && (low = Codec::low(page)) != nullptr &&
+            compare_pivot(*in.tree.schema, in.key, low) > 0 && !Codec::beyond(*in.tree.schema, in.key, page) &&
+            Codec::fits(page, entry_size(in.entry)))
+        {
+            in.leaf = buf;
+            return true;
+        }
+        LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+    }
+    ReleaseBuffer(buf);
+    return false;
+}
+
+// The rightmost leaf, if this backend inserted there last: ascending keys.
 static bool try_target_block(Insertion &in)
 {
     Relation rel = in.tree.rel;
     BlockNumber target = RelationGetTargetBlock(rel);
     if (target == InvalidBlockNumber)
         return false;
-    Buffer buf = ReadBuffer(rel, target);
-    if (ConditionalLockBuffer(buf))
+    if (try_leaf(in, target))
     {
-        Page page = page_of(buf);
-        Entry low;
-        // The low fence proves that the key is the page's, and with a key in front of all its equals that no equal
-        // entry lies to the left.
-        if (page_fault(page, target) == nullptr && is_leaf(page) && is_rightmost(page) && !has_flag(page, kDeleted) &&
-            (low = Codec::low(page)) != nullptr && compare_pivot(*in.tree.schema, in.key, low) > 0 &&
-            Codec::fits(page, entry_size(in.entry)))
-        {
-            in.leaf = buf;
-            in.path.levels = 0;
-            return true;
-        }
-        LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+        in.path.levels = 0;
+        return true;
     }
-    ReleaseBuffer(buf);
     RelationSetTargetBlock(rel, InvalidBlockNumber);
     return false;
 }
@@ -132,44 +144,23 @@ static void stamp_conflict(const Insertion &in, int number, const ItemPointerDat
     MarkBufferDirtyHint(in.leaf, true);
 }
 
-// Which entries of a page a witness can skip.
-class Stamped
+static Skips skips_of(Page page, const Witness &witness)
 {
-  public:
-    Stamped(Page page, const Witness &witness)
-        : zone_(settings::kill ? zone_of(page) : nullptr), skip_(zone_ != nullptr ? codes_to_skip(witness, zone_) : 0)
-    {
-    }
-    bool has(int number) const
-    {
-        return zone_ != nullptr && (skip_ >> zone_code(zone_, number) & 1);
-    }
-    bool whole(Entry e, int number) const
-    {
-        for (int i = 0; i < tid_count(e); i++)
-            if (!has(number + i))
-                return false;
-        return true;
-    }
-
-  private:
-    const Zone *zone_;
-    uint32 skip_;
-};
+    return {zone_of(page), settings::kill ? &witness : nullptr};
+}
 
 // From a page of equal entries, the first leaf or one to its right, to the next one: share-locked, and the slot to go
-// on from. Of a long run of dead ones most is passed over. *none: nothing equal is left.
-static Buffer step_over_dead(const Insertion &in, Page page, const Witness &witness, const SearchKey &behind,
-                             BlockNumber pages, int *slot, bool *none)
+// on from. Where some are dead, most of a long run of dead ones is passed over. *none: nothing equal is left.
+static Buffer step_over_dead(Insertion &in, Page page, const Witness &witness, const Skips &skips,
+                             const SearchKey &behind, int *slot, bool *none)
 {
     const Tree &tree = in.tree;
-    if (pages > 1 && settings::kill && may_skip(witness))
+    if (skips.any() && may_skip(witness))
     {
         SearchKey key;
-        Path path;
         key_from_pivot(*tree.schema, copy_pivot(Codec::high(page), InvalidBlockNumber), &key);
-        Buffer buf = descend_past_dead(tree, key, ForwardScanDirection, witness, &behind, &path, slot, none, nullptr,
-                                       BufferGetBlockNumber(in.leaf));
+        Buffer buf = descend_past_dead(tree, key, ForwardScanDirection, witness, &behind, From::parent, &in.path, slot,
+                                       none, nullptr, BufferGetBlockNumber(in.leaf));
         *none = !BufferIsValid(buf);
         return buf;
     }
@@ -195,6 +186,7 @@ static Conflict check_unique(Insertion &in, IndexUniqueCheck check)
     Witness witness;
     make_witness(&dirty, CurrentMemoryContext, &witness);
     bool found_own = false;
+    in.last = InvalidBlockNumber;
 
     SearchKey behind = in.key;  // behind all equals
     behind.tail = Tail::after;
@@ -203,16 +195,19 @@ static Conflict check_unique(Insertion &in, IndexUniqueCheck check)
     Page page = page_of(in.leaf);
     int slot = Codec::find(schema, in.key, page);
     int number = Codec::entry_number(page, slot);
-    Stamped stamped(page, witness);
-    for (BlockNumber pages = 0;;)
+    Skips skips = skips_of(page, witness);
+    for (;;)
     {
-        for (; slot < Codec::slots(page) && TupleCodec::is_gap(page, slot); slot++)
+        int slots = Codec::slots(page);
+        // Dead ones are told apart first: in a long run of them a comparison each would be the dearest part.
+        if (skips.any() && !has_flag(page, kHasPostings))
+            number = slot = skips.pass(slot, slots);
+        for (; slot < slots && TupleCodec::is_gap(page, slot); slot++)
             number++;
-        if (slot < Codec::slots(page))
+        if (slot < slots)
         {
             Entry e = Codec::at(page, slot);
-            // Dead ones are told apart first: in a long run of them a comparison each would be the dearest part.
-            if (stamped.whole(e, number))
+            if (skips.pass(number, number + tid_count(e)) == number + tid_count(e))
             {
                 number += tid_count(e);
                 slot++;
@@ -222,7 +217,7 @@ static Conflict check_unique(Insertion &in, IndexUniqueCheck check)
                 break;
             for (int i = 0; i < tid_count(e); i++)
             {
-                if (stamped.has(number + i))
+                if (skips.has(number + i))
                     continue;
                 ItemPointerData tid = tids(e)[i];
                 if (unlikely(!is_row(tid)))
@@ -239,7 +234,7 @@ static Conflict check_unique(Insertion &in, IndexUniqueCheck check)
                     if (!BufferIsValid(other))
                     {
                         stamp_conflict(in, number + i, tids(e)[i], all_dead);
-                        stamped = Stamped(page, witness);
+                        skips = skips_of(page, witness);
                     }
                     continue;
                 }
@@ -286,15 +281,16 @@ static Conflict check_unique(Insertion &in, IndexUniqueCheck check)
         if (!Codec::beyond(schema, behind, page))
             break;
         bool none = false;
-        Buffer next = step_over_dead(in, page, witness, behind, ++pages, &slot, &none);
+        Buffer next = step_over_dead(in, page, witness, skips, behind, &slot, &none);
         if (BufferIsValid(other))
             UnlockReleaseBuffer(other);
         other = next;
         if (none)
             break;
         page = page_of(other);
+        in.last = BufferGetBlockNumber(other);
         number = Codec::entry_number(page, slot);
-        stamped = Stamped(page, witness);
+        skips = skips_of(page, witness);
     }
     if (BufferIsValid(other))
         UnlockReleaseBuffer(other);
@@ -332,6 +328,8 @@ static bool move_to_place(Insertion &in)
     }
     // All of them lie to the right of the first leaf.
     in.first = in.leaf;
+    if (in.last != InvalidBlockNumber && in.last != BufferGetBlockNumber(in.first) && try_leaf(in, in.last))
+        return true;
     in.leaf = descend_to_insert(in.tree, in.key, &in.path, BufferGetBlockNumber(in.first));
     return true;
 }

@@ -58,14 +58,21 @@ class Collector
     Collector(const PageReader &reader, Page page, PageMatches *m)
         : schema_(*reader.tree.schema), page_(page), m_(m), forward_(ScanDirectionIsForward(reader.dir)),
           want_tuples_(reader.want_tuples), has_postings_(has_flag(page, kHasPostings)),
-          zone_(reader.witness != nullptr ? zone_of(page) : nullptr), next_(m->match + (forward_ ? 0 : kMaxEntries - 1))
+          skips_(reader.witness != nullptr ? zone_of(page) : nullptr, reader.witness),
+          next_(m->match + (forward_ ? 0 : kMaxEntries - 1))
     {
-        if (zone_ != nullptr)
-            skip_ = codes_to_skip(*reader.witness, zone_);
+    }
+
+    // The first slot from `slot` on that can't be skipped together with what is in between, `end` if there is none.
+    int pass(int slot, int end) const
+    {
+        return skips_.any() && !has_postings_ ? skips_.pass(slot, end) : slot;
     }
 
     void add(int slot)
     {
+        if (!has_postings_ && skips_.has(slot))
+            return;
         Entry e = Codec::at(page_, slot);
         int number = entry_number(slot);
         int count = tid_count(e);
@@ -74,6 +81,8 @@ class Collector
         if (unlikely(count > room_))
             report_corruption(page_, "page has more entries than fit on it");
         room_ -= count;
+        if (has_postings_ && skips_.any() && skips_.pass(number, number + count) == number + count)
+            return;
         uint16 tuple = want_tuples_ ? keep(e) : 0;
         if (likely(count == 1))
             take(list[0], number, tuple);
@@ -122,7 +131,7 @@ class Collector
 
     void take(const ItemPointerData &tid, int number, uint16 tuple)
     {
-        if (zone_ != nullptr && (skip_ >> zone_code(zone_, number) & 1))
+        if (has_postings_ && skips_.has(number))
             return;
         if (unlikely(!is_row(tid)))
             report_corruption(page_, "TID is invalid");
@@ -151,7 +160,7 @@ class Collector
     Page page_;
     PageMatches *m_;
     bool forward_, want_tuples_, has_postings_;
-    const Zone *zone_;
+    Skips skips_;
     Match *next_;  // where the next match goes
     int room_ = kMaxEntries;
     uint32 skip_ = 0;                      // bit c: what has stamp code c
@@ -215,7 +224,8 @@ static void read_run(const PageReader &r, Page page, int slot, Collector &collec
             end = gallop(schema, *r.run_end, page, slot);
             onward->kind = Continuation::Kind::end;
         }
-        for (slot = Codec::next(page, slot); slot < end; slot = Codec::next(page, slot + 1))
+        for (slot = Codec::next(page, collect.pass(slot, end)); slot < end;
+             slot = Codec::next(page, collect.pass(slot + 1, end)))
             collect.add(slot);
     }
     else
@@ -313,9 +323,9 @@ void read_matches(const PageReader &r, Buffer buf, int slot, PageMatches *m)
         read_by_fit(r, page, slot, collect, &m->onward);
     collect.finish();
     m->nothing_alive = m->first > m->last && r.witness != nullptr && all_stamped(page);
-    // From a page without matches the scan may climb instead of going on along the links: then it needs a place.
+    // From here the scan may climb instead of going on along the links: then it needs a place.
     Entry high;
-    if (forward && m->first > m->last && m->onward.kind == Continuation::Kind::link &&
+    if (forward && (m->first > m->last || r.want_place) && m->onward.kind == Continuation::Kind::link &&
         (high = Codec::high(page)) != nullptr)
         keep_tuple(&m->onward, high, true);
 }

@@ -70,6 +70,7 @@ struct PageReader
     ScanDirection dir;
     const SearchKey *run_end;  // where the matches end, if they are one unbroken run; else nullptr
     bool want_tuples;
+    bool want_place;         // in m->onward, also on a page with matches
     const Witness *witness;  // nullptr: stamps are not heeded
 };
 

@@ -246,8 +246,11 @@ bool make_room(const Tree &tree, Buffer leaf, Size size, bool unchanged, bool un
         if (Codec::fits(page, size))
             return true;
     }
-    // Equal keys of a unique index are versions of a row, most of them soon gone.
-    if (tree.deduplicate && (!unique || unchanged || killed))
+    // Equal keys of a unique index are versions of a row, most of them soon gone; unless somebody holds the horizon:
+    // then dead ones stay.
+    const Zone *zone = zone_of(page);
+    bool held = zone != nullptr && zone->dead > 0;
+    if (tree.deduplicate && (!unique || unchanged || killed || held))
         deduplicate(tree, leaf, need);
     return Codec::fits(page, size);
 }
@@ -260,11 +263,7 @@ static bool worth_cleaning(const Tree &tree, Page page)
     const Zone *zone = zone_of(page, entries);
     if (zone == nullptr || zone->dead == 0)
         return entries == 0;
-    uint32 removable = removable_codes(tree.heap, zone);
-    for (int i = 0; i < entries; i++)
-        if (removable >> zone_code(zone, i) & 1)
-            return true;
-    return false;
+    return first_with(zone, removable_codes(tree.heap, zone), 0, entries) < entries;
 }
 
 void clean_leaf(const Tree &tree, BlockNumber block)

@@ -23,6 +23,7 @@ struct Scan
     Path path;  // of the last descent
     Witness witness;
     bool witness_known;
+    bool dead_ahead;  // the last look into a parent passed over leaves
     bool heap_table;  // the table's rows are where stamps can be read off
     // The heap's count of rows found through the index when the last TID was returned.
     int64 fetched;
@@ -167,20 +168,21 @@ static const Witness &witness(IndexScanDesc scan)
 }
 
 // To the leaf and the slot from which on (in direction) entries can match. InvalidBuffer if the index is empty.
-static Buffer seek(IndexScanDesc scan, ScanDirection dir, const SearchKey &key, int *slot)
+static Buffer seek(IndexScanDesc scan, ScanDirection dir, const SearchKey &key, From from, int *slot)
 {
     Scan *s = state(scan);
     const Tree &tree = *s->tree;
     bool forward = ScanDirectionIsForward(dir);
-    count_search(scan);
+    if (from == From::root)
+        count_search(scan);
     if (settings::kill && may_skip(witness(scan)))
     {
         bool none;
         const SearchKey *end = s->has_run[forward] ? &s->run_end[forward] : nullptr;
         if (tree.heap == nullptr)
-            return descend_past_dead(tree, key, dir, s->witness, end, &s->path, slot, &none, nullptr);
+            return descend_past_dead(tree, key, dir, s->witness, end, from, &s->path, slot, &none, nullptr);
         Leftovers leftovers(tree.heap);
-        Buffer buf = descend_past_dead(tree, key, dir, s->witness, end, &s->path, slot, &none, &leftovers);
+        Buffer buf = descend_past_dead(tree, key, dir, s->witness, end, from, &s->path, slot, &none, &leftovers);
         memcpy(s->leftover, leftovers.block, sizeof s->leftover);
         s->leftovers = leftovers.count;
         return buf;
@@ -224,18 +226,18 @@ static Buffer follow(IndexScanDesc scan, ScanDirection dir, const Continuation &
         case Continuation::Kind::start:
         {
             first_place(bounds(scan), dir, &key);
-            Buffer buf = seek(scan, dir, key, slot);
+            Buffer buf = seek(scan, dir, key, From::root, slot);
             if (BufferIsValid(buf))
                 return buf;
             // Nothing but the relation can be locked against inserts into an empty index; one may just have happened.
             PredicateLockRelation(tree.rel, scan->xs_snapshot);
-            return seek(scan, dir, key, slot);
+            return seek(scan, dir, key, From::root, slot);
         }
         case Continuation::Kind::jump:
         {
             auto entry = reinterpret_cast<Entry>(const_cast<char *>(c.tuple));
             jump_place(bounds(scan), dir, entry, c.jump, &key);
-            return seek(scan, dir, key, slot);
+            return seek(scan, dir, key, From::root, slot);
         }
         case Continuation::Kind::link:
         {
@@ -259,7 +261,7 @@ static Buffer follow(IndexScanDesc scan, ScanDirection dir, const Continuation &
                 return buf;
             }
             edge_place(*tree.schema, c, &key);
-            buf = seek(scan, dir, key, slot);
+            buf = seek(scan, dir, key, From::root, slot);
             return buf;
         }
         case Continuation::Kind::end:
@@ -331,6 +333,7 @@ static bool read_on(IndexScanDesc scan, ScanDirection dir, Continuation *c)
                       .dir = dir,
                       .run_end = s->has_run[d] ? &s->run_end[d] : nullptr,
                       .want_tuples = scan->xs_want_itup,
+                      .want_place = false,
                       .witness = settings::kill ? &witness(scan) : nullptr};
     // Whoever may come back for the row under a snapshot that others can't outrun needs no interlock with VACUUM: the
     // TID is either still the row's, or the row found there is invisible to the snapshot.
@@ -338,21 +341,24 @@ static bool read_on(IndexScanDesc scan, ScanDirection dir, Continuation *c)
                     IsMVCCSnapshot(scan->xs_snapshot);
 
     PageMatches *m = unused_page(s);
-    // Along pages without matches, now and then a new descent may pass over more of them than a step: the more often if
-    // the last one did.
+    // From a page that is dead throughout, and from any once pages in between were flagged, the parent may know of a
+    // page further on; the less often it did, the more rarely it is asked.
     bool may_climb = settings::kill && may_skip(witness(scan));
-    int empty_pages = 0, patience = 2;
+    int empty_pages = 0, patience = 1;
     for (;;)
     {
         CHECK_FOR_INTERRUPTS();
         int slot;
         Buffer buf;
-        if (empty_pages >= patience && c->kind == Continuation::Kind::link && c->tuple_size > 0)
+        reader.want_place = s->dead_ahead;
+        if (may_climb && c->kind == Continuation::Kind::link && c->tuple_size > 0 &&
+            (s->dead_ahead || empty_pages >= patience))
         {
             SearchKey key;
             edge_place(*tree.schema, *c, &key);
-            buf = seek(scan, dir, key, &slot);
-            patience = BufferIsValid(buf) && BufferGetBlockNumber(buf) == c->link ? std::min(2 * patience, 64) : 2;
+            buf = seek(scan, dir, key, From::parent, &slot);
+            s->dead_ahead = !BufferIsValid(buf) || BufferGetBlockNumber(buf) != c->link;
+            patience = s->dead_ahead ? 1 : std::min(2 * patience, 64);
             empty_pages = 0;
         }
         else
@@ -379,7 +385,7 @@ static bool read_on(IndexScanDesc scan, ScanDirection dir, Continuation *c)
             s->position = d ? m->first : m->last;
             return true;
         }
-        empty_pages += may_climb && m->nothing_alive;
+        empty_pages += m->nothing_alive;
         m->buf = buf;
         bool mostly_dead = settle_page(tree, m, s->witness, &s->path);
         m->buf = InvalidBuffer;

@@ -95,62 +95,154 @@ void zone_clear(Page page)
         zone_at(page)->run = 0;
 }
 
+// ---- codes by words
+
+constexpr int kPerWord = 16;  // codes in a word, the first one lowest
+
+static uint64 load(const uint8 *codes)
+{
+    uint64 word;
+    memcpy(&word, codes, sizeof word);
+#ifdef WORDS_BIGENDIAN
+    word = pg_bswap64(word);
+#endif
+    return word;
+}
+
+static void store(uint8 *codes, uint64 word)
+{
+#ifdef WORDS_BIGENDIAN
+    word = pg_bswap64(word);
+#endif
+    memcpy(codes, &word, sizeof word);
+}
+
+// The lowest bit of each code in `word` that is one of `codes`.
+static uint64 members(uint64 word, uint32 codes)
+{
+    constexpr uint64 kOnes = UINT64CONST(0x1111111111111111);
+    uint64 in = 0;
+    for (; codes != 0; codes &= codes - 1)
+    {
+        uint64 differs = word ^ (kOnes * pg_rightmost_one_pos32(codes));
+        differs |= differs >> 2;
+        differs |= differs >> 1;
+        in |= ~differs;
+    }
+    return in & kOnes;
+}
+
+// Reads up to a word beyond the codes: page and carrier go on behind them.
+template <bool wanted>
+static int first_member(const Zone *z, uint32 codes, int from, int to)
+{
+    constexpr uint64 kOnes = UINT64CONST(0x1111111111111111);
+    for (int at = from / kPerWord * kPerWord; at < to; at += kPerWord)
+    {
+        uint64 found = members(load(z->codes + at / 2), codes);
+        if (!wanted)
+            found ^= kOnes;
+        if (at < from)
+            found &= ~UINT64CONST(0) << 4 * (from - at);
+        if (found != 0)
+            return std::min(to, at + pg_rightmost_one_pos64(found) / 4);
+    }
+    return to;
+}
+
+int first_with(const Zone *z, uint32 codes, int from, int to)
+{
+    return first_member<true>(z, codes, from, to);
+}
+
+int first_without(const Zone *z, uint32 codes, int from, int to)
+{
+    return first_member<false>(z, codes, from, to);
+}
+
+// ---- carrying
+
 void ZoneCarrier::lift(Page page, int entries)
 {
     const Zone *z = zone_of(page, entries);
     lifted_ = z != nullptr && entries <= kMaxEntries;
+    erased_ = false;
     if (!lifted_)
         return;
-    entries_ = entries;
-    flags_ = z->flags;
-    memcpy(range_, z->range, sizeof range_);
-    for (int i = 0; i < entries; i++)
-        code_[i] = zone_code(z, i);
+    memcpy(bytes_, z, zone_size(entries));
+    memset(bytes_ + zone_size(entries), 0, sizeof bytes_ - zone_size(entries));
 }
 
 void ZoneCarrier::insert(int at, int count)
 {
     if (!lifted_)
         return;
-    if (entries_ + count > kMaxEntries)
+    int entries = zone()->entries;
+    if (entries + count > kMaxEntries)
     {
         lifted_ = false;
         return;
     }
-    memmove(code_ + at + count, code_ + at, entries_ - at);
-    memset(code_ + at, kAlive, count);
-    entries_ += count;
+    zone()->entries += count;
+    uint8 *codes = zone()->codes;
+    for (int n; count > 0; count -= n, entries += n)
+    {
+        n = std::min(count, kPerWord - 1);
+        int first = at / kPerWord, bits = 4 * n;
+        uint64 stays = (UINT64CONST(1) << 4 * (at % kPerWord)) - 1;
+        uint64 head = load(codes + 8 * first), moves = head & ~stays;
+        for (int i = (entries + n - 1) / kPerWord; i > first; i--)
+        {
+            uint64 below = i - 1 == first ? moves : load(codes + 8 * (i - 1));
+            store(codes + 8 * i, load(codes + 8 * i) << bits | below >> (64 - bits));
+        }
+        store(codes + 8 * first, (head & stays) | moves << bits);
+    }
 }
 
 void ZoneCarrier::erase(int at, int count)
 {
-    if (!lifted_)
+    if (!lifted_ || count == 0)
         return;
-    memmove(code_ + at, code_ + at + count, entries_ - at - count);
-    entries_ -= count;
+    int entries = zone()->entries;
+    uint8 *codes = zone()->codes;
+    for (int i = first_without(zone(), 1 << kAlive, at, at + count); i < at + count;
+         i = first_without(zone(), 1 << kAlive, i + 1, at + count))
+        zone()->dead--;
+    zone()->entries -= count;
+    erased_ = true;
+    if (at + count == entries)
+        return;
+    for (int n; count > 0; count -= n, entries -= n)
+    {
+        n = std::min(count, kPerWord - 1);
+        int bits = 4 * n, last = (entries - 1) / kPerWord;
+        uint64 stays = (UINT64CONST(1) << 4 * (at % kPerWord)) - 1;
+        for (int i = at / kPerWord; i <= last; i++)
+        {
+            uint64 word = load(codes + 8 * i);
+            uint64 above = i < last ? load(codes + 8 * (i + 1)) : 0;
+            store(codes + 8 * i, (word & stays) | ((word >> bits | above << (64 - bits)) & ~stays));
+            stays = 0;
+        }
+    }
 }
 
 void ZoneCarrier::drop(Page page)
 {
-    Zone *z = lifted_ ? zone_for_stamping(page, entries_) : nullptr;
+    int entries = lifted_ ? zone()->entries : 0;
+    Zone *z = lifted_ ? zone_for_stamping(page, entries) : nullptr;
     if (z == nullptr)
     {
         // A page that may be flagged must go on to say so; inserts and fences keep the zone's room free.
-        Assert(!lifted_ || !(flags_ & kMaybeFlagged));
+        Assert(!lifted_ || !(zone()->flags & kMaybeFlagged));
         zone_clear(page);
         return;
     }
-    memset(z, 0, zone_size(entries_));
-    z->run = current_run;
-    z->entries = entries_;
-    z->flags = flags_;
-    memcpy(z->range, range_, sizeof range_);
-    for (int i = 0; i < entries_; i++)
-    {
-        set_zone_code(z, i, code_[i]);
-        // Ranges whose entries are gone are free again.
-        if (code_[i] >= kFirstRange)
-            z->ranges |= 1 << (code_[i] - kFirstRange);
-    }
+    // Ranges whose entries are gone are free again.
+    for (int i = 0; i < kStampRanges && erased_; i++)
+        if (first_with(zone(), 1 << (kFirstRange + i), 0, entries) == entries)
+            zone()->ranges &= ~(1 << i);
+    memcpy(z, bytes_, zone_size(entries));
 }
 }  // namespace steady

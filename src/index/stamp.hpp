@@ -94,6 +94,10 @@ inline void set_zone_code(Zone *z, int entry, StampCode code)
     z->dead += (code != kAlive) - (old != kAlive);
     byte = (byte & (0xf0 >> (entry % 2 * 4))) | (code << (entry % 2 * 4));
 }
+// The first entry of [from, to) whose code is in `codes` (bit c: code c), `to` if there is none; or the first whose
+// code is not. Sixteen entries at a time.
+int first_with(const Zone *z, uint32 codes, int from, int to);
+int first_without(const Zone *z, uint32 codes, int from, int to);
 // The code for "dead since an xid in `range`": that of a range of the zone that holds it, or is widened to, or is made
 // for it. Ranges are widened and merged over no xid that runs, since whoever sees one running can't use a range around
 // it. kAlive if there is no room for such a range.
@@ -118,7 +122,8 @@ class ZoneCarrier
     // No entries are left.
     void erase_all()
     {
-        entries_ = 0;
+        if (lifted_)
+            erase(0, zone()->entries);
     }
     // Puts the zone down on the changed page; empties it if it doesn't fit.
     void drop(Page page);
@@ -126,21 +131,19 @@ class ZoneCarrier
     {
         return lifted_;
     }
-    StampCode code(int entry) const
-    {
-        return code_[entry];
-    }
     void set(int entry, StampCode code)
     {
         if (lifted_)
-            code_[entry] = code;
+            set_zone_code(zone(), entry, code);
     }
 
   private:
-    bool lifted_;
-    int entries_;
-    uint8 flags_;
-    StampRange range_[kStampRanges];
-    StampCode code_[kMaxEntries];
+    Zone *zone()
+    {
+        return reinterpret_cast<Zone *>(bytes_);
+    }
+    bool lifted_, erased_;
+    // Codes are moved by words: one more than the last can be read and written.
+    alignas(Zone) char bytes_[zone_size(kMaxEntries) + 2 * sizeof(uint64)];
 };
 }  // namespace steady

@@ -37,6 +37,34 @@ bool sees(const Witness &, StampRange range);
 // Bit c: entries of the zone with code c can be skipped.
 uint32 codes_to_skip(const Witness &, const Zone *);
 
+// The entries of a page that a witness can skip.
+class Skips
+{
+  public:
+    // `zone`: nullptr if the page has none; `witness`: nullptr if none is to be skipped.
+    Skips(const Zone *zone, const Witness *witness)
+        : zone_(zone), codes_(zone != nullptr && witness != nullptr ? codes_to_skip(*witness, zone) : 0)
+    {
+    }
+    bool any() const
+    {
+        return codes_ != 0;
+    }
+    bool has(int entry) const
+    {
+        return any() && (codes_ >> zone_code(zone_, entry) & 1);
+    }
+    // The first entry of [from, to) that can't be skipped; `to` if there is none.
+    int pass(int from, int to) const
+    {
+        return any() ? first_without(zone_, codes_, from, to) : from;
+    }
+
+  private:
+    const Zone *zone_;
+    uint32 codes_;
+};
+
 // Bit c: entries of the zone with code c are dead to all by now.
 uint32 removable_codes(Relation heap, const Zone *);
 
