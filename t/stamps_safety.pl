@@ -178,6 +178,24 @@ is($owner->query('SELECT st.faults()'), '', 'TEMPORARY, deleted under a cursor: 
 $owner->query('ROLLBACK; DROP TABLE d');
 $owner->quit;
 
+# ---- keys too long for low fences
+
+my $long = "lpad(id::text, 4, '0') || " . join ' || ', map { "md5(id::text || '$_')" } 1 .. 30;
+$node->safe_psql('postgres', <<"SQL");
+CREATE TABLE long (id int, pad text);
+CREATE INDEX long_i ON long USING steady (($long));
+INSERT INTO long SELECT i, 'p' FROM generate_series(1, 600) i;
+SQL
+my $holder = old_snapshot();
+$node->safe_psql('postgres', 'DELETE FROM long WHERE id <= 500');
+indexes_ok($node, "long keys, looked at $_ times", 1) for 0 .. 2;
+stat_is($node, 'long_i', 'levels > 3 AND killed = 500 AND flagged_children > 50', 'long keys');
+sees($holder, 'long keys', 'long', 600);
+$node->safe_psql('postgres', "INSERT INTO long VALUES (10, 'alive')");
+indexes_ok($node, 'a long key among the dead', 1);
+$holder->quit;
+$node->safe_psql('postgres', 'DROP TABLE long');
+
 # ---- write skew through pages that a scan could pass over
 
 $node->safe_psql('postgres', create('t', 8000));

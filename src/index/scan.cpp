@@ -357,9 +357,17 @@ static bool read_on(IndexScanDesc scan, ScanDirection dir, Continuation *c)
             SearchKey key;
             edge_place(*tree.schema, *c, &key);
             buf = seek(scan, dir, key, From::parent, &slot);
-            s->dead_ahead = !BufferIsValid(buf) || BufferGetBlockNumber(buf) != c->link;
+            BlockNumber block = BufferIsValid(buf) ? BufferGetBlockNumber(buf) : InvalidBlockNumber;
+            s->dead_ahead = block != c->link && block != c->self;
             patience = s->dead_ahead ? 1 : std::min(2 * patience, 64);
             empty_pages = 0;
+            // Backward, where the page's low fence was too long to keep, its first entry is the place: that leads to
+            // the page itself.
+            if (block == c->self)
+            {
+                UnlockReleaseBuffer(buf);
+                buf = follow(scan, dir, *c, &slot);
+            }
         }
         else
             buf = follow(scan, dir, *c, &slot);
