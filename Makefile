@@ -3,6 +3,7 @@
 #   make, make install, make installcheck      plain PGXS, against PG_CONFIG
 #     CXX=clang++  WERROR=1  DEBUG=1            other compiler; warnings are errors; own assertions and stop points
 #   make demo                                   the main job on real load, in a throw-away cluster
+#   make bench [PG=15|18]                       every experiment, shortened, with a report in build/report
 #   make test [PG=15|18], make test-long        every test, on servers that it fetches and builds
 #   make format, make format-check              clang-format over src/
 
@@ -39,12 +40,16 @@ EXTRA_CLEAN = $(OBJS:.o=.d) .built-for build
 
 all:
 
-OWN_GOALS = demo test test-long format format-check
+OWN_GOALS = demo bench test test-long format format-check
 .PHONY: $(OWN_GOALS)
 
 demo:
 	@tools/setup demo
 	@tools/demo
+
+bench:
+	@tools/setup bench $(if $(filter-out 15,$(PG)),source)
+	@bench/run --quick $(if $(PG),--pg $(PG)) $(BENCH)
 
 test:
 	@tools/setup test

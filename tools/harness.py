@@ -18,7 +18,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SOURCES = ["Makefile", ".clang-format", "src", "sql", "expected", "t", "tools"]
+SOURCES = ["Makefile", ".clang-format", "src", "sql", "expected", "t", "tools", "bench"]
 PR_SET_PDEATHSIG = 1
 
 
@@ -164,6 +164,13 @@ class Server:
         self.major = int(re.match(r"\d+", self.version)[0])
         self.tests = ask("--pgxs", self.pg_config).parent.parent / "test"
 
+    def install_extension(self, *variables):
+        """Build the extension from a copy of these sources and install it into this copy of a server."""
+        log = self.work.path / "build.log"
+        if self.make(self.work.copy_sources("tree"), "install", "with_llvm=no", *variables, log=log) != 0:
+            print(log.read_text()[-5000:])
+            fail("the build failed")
+
     def make(self, tree, *goals, log, **more):
         args = ["make", f"-j{os.cpu_count()}", f"PG_CONFIG={self.pg_config}", *goals]
         return self.work.run(args, log, cwd=tree, **more)
@@ -172,12 +179,13 @@ class Server:
 class Cluster:
     """A throw-away cluster: `with Cluster(server, folder, settings) as cluster`. Its socket is its only address.
 
-    At the end it is shut down cleanly, or at once if nobody cares for what that would bring to light."""
+    At the end it is shut down cleanly, or at once if nobody cares for what that would bring to light. `initdb` is options
+    of that program; with `copy_of`, a cluster that runs, it is a standby of that one instead of a new cluster."""
 
-    def __init__(self, server, folder, settings=(), clean=True):
+    def __init__(self, server, folder, settings=(), clean=True, initdb=(), copy_of=None):
         self.server, self.work = server, server.work
         self.data, self.log = folder / "data", folder / "server.log"
-        self.settings, self.clean = settings, clean
+        self.settings, self.clean, self.initdb, self.copy_of = settings, clean, initdb, copy_of
         self.process = None
         folder.mkdir()
         self.work.user.own(folder)
@@ -199,10 +207,17 @@ class Cluster:
         self.work.user.own(self.sockets)
         self.env = self.work.env(PGHOST=self.sockets, PGPORT="54320", PGUSER="postgres", PGDATABASE="postgres",
                                  PATH=f"{self.server.bindir}:{os.environ['PATH']}")
-        initdb = [self.server.bindir / "initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "--no-sync",
-                  "--encoding=UTF8", "--locale=C.UTF-8"]
-        if self.work.run(initdb, self.log) != 0:
-            fail(f"initdb failed, see {self.log}")
+        if self.copy_of:
+            make = [self.server.bindir / "pg_basebackup", "-D", self.data, "-U", "postgres", "--write-recovery-conf",
+                    "--checkpoint=fast", "--no-sync", "-d", f"host={self.copy_of.sockets} port=54320"]
+        else:
+            make = [self.server.bindir / "initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "--no-sync",
+                    "--encoding=UTF8", "--locale=C.UTF-8", *self.initdb]
+        if self.work.run(make, self.log) != 0:
+            fail(f"{make[0].name} failed, see {self.log}")
+        self.start()
+
+    def start(self):
         fixed = ["listen_addresses=", f"unix_socket_directories={self.sockets}", "port=54320"]
         args = [self.server.bindir / "postgres", "-D", self.data]
         for setting in [*fixed, *self.settings]:
@@ -217,6 +232,11 @@ class Cluster:
                 break
             time.sleep(0.1)
         fail(f"the server did not start, see {self.log}")
+
+    def restart(self):
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(60)
+        self.start()
 
     def down(self):
         if self.process:

@@ -1,0 +1,98 @@
+"""Everything around the experiments: a server with the extension, places by what they are to be like, and the facts that a
+report begins with."""
+
+import datetime
+import os
+import pathlib
+import shutil
+import subprocess
+
+import harness
+
+from . import experiment, places
+
+FLAVOURS = {"15": "distribution"}   # others are built from source, without assertions
+STANDARD_PGBENCH = pathlib.Path("/usr/lib/postgresql/15/bin/pgbench")
+
+
+class Lab:
+    """`with Lab(...) as lab`: what it started is stopped at the end, and what it made is gone."""
+
+    def __init__(self, name, pg="15", pg_config=None, dsn=None, pgbench=None, with_steady=True, extra=(), say=print):
+        self.name, self.pg, self.pg_config, self.dsn = name, pg, pg_config, dsn
+        self.with_steady, self.extra, self.say = with_steady, extra, say
+        self.pgbench = pgbench
+        self.work = self.server = None
+        self.open = {}
+        self.load_before = os.getloadavg()[0]
+
+    def __enter__(self):
+        try:
+            self.begin()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.close_places()
+        if self.work:
+            self.work.remove()
+
+    def begin(self):
+        if self.dsn:
+            # One program for every server, so that they are compared by the same load.
+            program = self.pgbench or (STANDARD_PGBENCH if STANDARD_PGBENCH.exists() else shutil.which("pgbench"))
+            if not program:
+                harness.fail("no pgbench found: name one by --pgbench")
+            self.open[None] = place = places.Running(self.dsn, program)
+            place.prepare(self.with_steady)
+            return
+        self.work = harness.Work(self.name)
+        pg_config = self.pg_config or subprocess.check_output(
+            [harness.ROOT / "tools/server", self.pg, FLAVOURS.get(self.pg, "plain")], text=True).strip()
+        self.server = harness.Server(self.work, pg_config)
+        self.pgbench = self.pgbench or (STANDARD_PGBENCH if STANDARD_PGBENCH.exists() else self.server.bindir / "pgbench")
+        self.source = pg_config
+        if self.with_steady:
+            self.say(f"building the extension for PostgreSQL {self.server.version} ({pg_config})")
+            self.server.install_extension()
+
+    def place_for(self, spec):
+        """The place that is like `spec`; a running database is as it is."""
+        if self.dsn:
+            if spec.checksums is not None or spec.label:
+                raise places.Unavailable("needs a cluster of its own")
+            return self.open[None]
+        if spec not in self.open:
+            self.open[spec] = place = places.ThrowAway(self.server, f"cluster{len(self.open)}", spec, self.extra, self.pgbench)
+            place.prepare(self.with_steady)
+        return self.open[spec]
+
+    def close_places(self):
+        while self.open:
+            self.open.popitem()[1].down()
+
+    def run(self, one):
+        """Run one experiment. Each has clusters of its own, so that none inherits what another left."""
+        try:
+            return experiment.Runner(one, self.place_for, self.say).run()
+        finally:
+            if not self.dsn:
+                self.close_places()
+
+    def environment(self, command):
+        """What a report begins with."""
+        if self.dsn:
+            place = self.open[None]
+            version, source = place.value("SELECT version()"), "a running server"
+        else:
+            version = subprocess.check_output([self.server.bindir / "postgres", "--version"], text=True).strip()
+            source = self.source
+        program = subprocess.check_output([self.pgbench or self.open[None].pgbench_program, "--version"], text=True).strip()
+        return {
+            "commit": places.commit(), "server": version, "server from": str(source), "patch set": "none (stock server)",
+            "pgbench": program, "processors": f"{os.cpu_count()} × {places.processor()}",
+            "memory": f"{places.memory() / 2**30:.0f} GB", "load average before": f"{self.load_before:.2f}",
+            "load average after": f"{os.getloadavg()[0]:.2f}",
+            "date": datetime.datetime.now().astimezone().isoformat(sep=" ", timespec="minutes"), "command": command}

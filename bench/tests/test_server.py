@@ -1,0 +1,154 @@
+"""bench/run as a user runs it: on a running server (PGHOST names it, where the extension is installed), and in clusters of
+its own, on the server of STEADY_BENCH_PG_CONFIG. Skipped where these are not given."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+import psycopg2
+
+BENCH = pathlib.Path(__file__).resolve().parents[1]
+PG_CONFIG = os.environ.get("STEADY_BENCH_PG_CONFIG")
+OURS = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'steady%' ORDER BY 1"
+
+
+def bench(*args, **more):
+    return subprocess.run([BENCH / "run", *args], capture_output=True, text=True, stdin=subprocess.DEVNULL, **more)
+
+
+@unittest.skipUnless(os.environ.get("PGHOST"), "no running server")
+class RunningServer(unittest.TestCase):
+    def setUp(self):
+        self.admin = psycopg2.connect("")
+        self.admin.autocommit = True
+        self.admin.cursor().execute("CREATE DATABASE bench_test")
+        self.database = psycopg2.connect(dbname="bench_test")
+        self.database.autocommit = True
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.out = pathlib.Path(folder.name)
+        self.addCleanup(self.drop)
+
+    def drop(self):
+        self.database.close()
+        self.admin.cursor().execute("DROP DATABASE bench_test")
+        self.admin.close()
+
+    def rows(self, statement):
+        with self.database.cursor() as cursor:
+            cursor.execute(statement)
+            return cursor.fetchall() if cursor.description else None
+
+    def test_every_experiment_and_nothing_is_left(self):
+        self.rows("CREATE TABLE pgbench_accounts AS SELECT 42 AS mine")
+        done = bench("--dsn", "dbname=bench_test", "--yes", "--tiny", "--out", self.out)
+        self.assertEqual(done.returncode, 0, done.stdout[-3000:] + done.stderr[-3000:])
+        told = json.loads((self.out / "results.json").read_text())
+        self.assertEqual([e["failures"] for e in told["experiments"]], [[] for _ in told["experiments"]])
+        self.assertGreaterEqual(len(told["experiments"]), 13)
+        for one in told["experiments"]:
+            for case in one["cases"]:
+                self.assertTrue(case["figures"], one["name"])
+                for figure in case["figures"]:
+                    self.assertLessEqual({"btree", "steady"}, set(figure["rounds"][0]), f"{one['name']}: {figure['name']}")
+            for verdict in one["verdicts"]:
+                # Phases of VACUUM are over too soon here to be seen.
+                self.assertTrue(verdict["found"] or one["name"] == "vacuum", f"{one['name']}: {verdict['figure']}")
+        self.assertIn("<h2>Verdicts</h2>", (self.out / "report.html").read_text())
+        self.assertEqual(self.rows(OURS), [])
+        self.assertEqual(self.rows("SELECT count(*) FROM pg_extension WHERE extname IN ('steady', 'btree_gist')"), [(0,)])
+        self.assertEqual(self.rows("SELECT mine FROM public.pgbench_accounts"), [(42,)])
+
+    def test_nothing_is_done_without_a_yes(self):
+        done = bench("mark", "--dsn", "dbname=bench_test", "--tiny", "--out", self.out)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("creates schemas named steady_bench", done.stdout)
+        self.assertEqual(self.rows("SELECT count(*) FROM pg_extension WHERE extname = 'steady'"), [(0,)])
+        self.assertEqual(list(self.out.iterdir()), [])
+
+    def test_a_schema_of_somebody_else_is_not_touched(self):
+        self.rows("CREATE SCHEMA steady_bench_mine; CREATE TABLE steady_bench_mine.t ()")
+        done = bench("mark", "--dsn", "dbname=bench_test", "--yes", "--tiny", "--out", self.out)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("steady_bench_mine", done.stderr)
+        self.assertEqual(self.rows("SELECT count(*) FROM pg_tables WHERE schemaname = 'steady_bench_mine'"), [(1,)])
+        self.assertEqual(self.rows(OURS), [("steady_bench_mine",)])
+
+    def test_what_an_interrupted_run_left_is_taken_away_by_the_next(self):
+        self.rows("CREATE SCHEMA steady_bench_7_0; COMMENT ON SCHEMA steady_bench_7_0 IS "
+                  "'made by bench/run of steady; dropped by it without asking'")
+        done = bench("mark", "--dsn", "dbname=bench_test", "--yes", "--tiny", "--out", self.out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.rows(OURS), [])
+
+
+@unittest.skipUnless(PG_CONFIG, "no server to copy")
+class OwnCluster(unittest.TestCase):
+    """With btree alone, so that nothing need be built."""
+
+    ARGS = ("queue", "--arms", "btree", "--tiny", "--pg-config", PG_CONFIG or "")
+
+    @staticmethod
+    def processes(folder):
+        """Processes that have something to do with a folder."""
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    command = (entry / "cmdline").read_bytes().decode(errors="replace")
+                except OSError:
+                    continue
+                if str(folder) in command and entry.name != str(os.getpid()):
+                    found.append(command.replace("\0", " "))
+        return found
+
+    def interrupted(self, signum, status):
+        work = BENCH.parent / "build/bench"
+        with tempfile.TemporaryDirectory() as out, open(pathlib.Path(out) / "said", "w+") as said:
+            process = subprocess.Popen([BENCH / "run", *self.ARGS, "--seconds", "120", "--cases", "standby", "--out", out],
+                                       stdout=said, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
+            try:
+                # In the midst of it: two servers, and pgbench at work.
+                until = time.monotonic() + 120
+                while not any("log-prefix" in line for line in self.processes("steady-pgbench-")):
+                    self.assertLess(time.monotonic(), until, "pgbench was not seen")
+                    self.assertIsNone(process.poll(), pathlib.Path(said.name).read_text())
+                    time.sleep(0.05)
+                self.assertEqual(len([line for line in self.processes(work) if "/postgres -D" in line]), 2)
+                os.killpg(process.pid, signum)
+                self.assertEqual(process.wait(60), status)
+            finally:
+                if process.poll() is None:
+                    process.kill()
+        self.assertEqual(self.processes(work), [])
+        self.assertEqual(self.processes("steady-pgbench-"), [])
+        self.assertFalse(work.exists())
+
+    def test_interrupt_leaves_no_server_behind(self):
+        self.interrupted(signal.SIGINT, 130)
+
+    def test_termination_leaves_no_server_behind(self):
+        self.interrupted(signal.SIGTERM, 128 + signal.SIGTERM)
+
+    def test_an_arm_that_fails_fails_the_run_and_is_in_the_report(self):
+        with tempfile.TemporaryDirectory() as out:
+            # A transaction that is not allowed: no prepared transactions.
+            done = bench(*self.ARGS, "--cases", "prepared,none", "--set", "max_prepared_transactions=0", "--out", out)
+            told = json.loads((pathlib.Path(out) / "results.json").read_text())["experiments"][0]
+            page = (pathlib.Path(out) / "report.html").read_text()
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual([(f["case"], f["arm"]) for f in told["failures"]], [("prepared", "btree")])
+        self.assertIn("prepared transactions are disabled", page)
+        self.assertGreater(told["log"]["btree"]["ERROR"], 0)
+        by_name = {case["name"]: case for case in told["cases"]}
+        self.assertTrue(by_name["none"]["figures"][0]["rounds"][0]["btree"] > 0)
+        self.assertEqual(by_name["prepared"]["figures"], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
