@@ -52,7 +52,8 @@ class Queue(experiment.Experiment):
 
     def cases(self):
         for holder, (label, sizes) in HELD.items():
-            yield Case(holder, label, sizes=sizes, more=dict(holder=holder))
+            needs = frozenset({holders.NEEDS[holder]} if holder in holders.NEEDS else ())
+            yield Case(holder, label, sizes=sizes, needs=needs, more=dict(holder=holder))
         yield Case("planner", "a reader holds it; the planner chooses the scan", sizes="nf",
                    more=dict(holder="reader", options=""))
         yield Case("sync", "a reader holds it; synchronous_commit = on", sizes="nf",
