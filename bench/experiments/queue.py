@@ -45,7 +45,7 @@ class Queue(experiment.Experiment):
     doesn't say otherwise."""
 
     name, title, order = "queue", "A job queue while somebody holds an old snapshot", 30
-    plotted = ("tps at the end", "latency, p99")
+    plotted = ("throughput at the end", "latency, p99")
     sizes = {"seconds": (1, 5, 60, 600), "clients": (2, 4, 4, 4), "queued": (50, 1000, 1000, 1000),
              "late": (100, 5000, 100_000, 100_000)}
     rounds = (1, 3, 3, 3)
@@ -96,8 +96,8 @@ class Queue(experiment.Experiment):
             if case.holder == "prepared" and "restart" in arm.place.can:
                 after = list(self.after_restart(arm))
         first, last = run.window(self.window(), False), run.window(self.window(), True)
-        yield Figure("tps at the end", "tps", last, "more")
-        yield Figure("tps at the start", "tps", first, "more")
+        yield Figure("throughput at the end", "tps", last, "more")
+        yield Figure("throughput at the start", "tps", first, "more")
         yield Figure("last / first", "", last / first, "more")
         yield from latencies(run)
         yield Series("throughput", "tps", "seconds", [(round(at), tps) for at, tps, _ in run.progress])
@@ -119,6 +119,6 @@ class Queue(experiment.Experiment):
             if case.holder == "none":
                 continue
             yield Target("last / first", case.name, least=0.95)
-            yield Target("tps at the end", case.name, over="btree", least=15, seconds=60)
+            yield Target("throughput at the end", case.name, over="btree", least=15, seconds=60)
             if case.name in HELD and case.name != "standby":
-                yield Target("tps at the end", case.name, over_case="none", least=0.95)
+                yield Target("throughput at the end", case.name, over_case="none", least=0.95)

@@ -18,7 +18,7 @@ class Repeat(experiment.Experiment):
     kills off each scan visits the rows of dead entries again."""
 
     name, title, order = "repeat", "pgbench again and again, without VACUUM", 10
-    plotted = ("last / first", "tps, last runs")
+    plotted = ("last / first", "throughput, last runs")
     sizes = {"scale": (1, 10, 10, 100), "runs": (3, 10, 10, 10), "transactions": (20, 300, 1000, 10_000), "clients": (5, 5, 5, 5)}
     rounds = (1, 2, 3, 3)
     holder = "none"
@@ -46,8 +46,8 @@ class Repeat(experiment.Experiment):
         part = min(3, len(tps) // 2)
         last, first = statistics.median(tps[-part:]), statistics.median(tps[:part])
         yield Figure("last / first", "", last / first, "more")
-        yield Figure("tps, last runs", "tps", last, "more")
-        yield Figure("tps, first runs", "tps", first, "more")
+        yield Figure("throughput, last runs", "tps", last, "more")
+        yield Figure("throughput, first runs", "tps", first, "more")
         yield from latencies(runs[-1])
         sizes = ", ".join(f"('{table}_key')" for table in tpcb.TABLES if table != "pgbench_accounts")
         yield Figure("tellers' and branches' keys", "kB",

@@ -15,7 +15,7 @@ class UniqueDead(experiment.Experiment):
     refuses ON CONFLICT with a unique index that is not a btree.)"""
 
     name, title, order = "unique-dead", "Unique checks over ever more dead versions", 60
-    plotted = ("tps at the end", "last / first")
+    plotted = ("throughput at the end", "last / first")
     sizes = {"seconds": (1, 8, 60, 300), "keys": (100, 1000, 1000, 1000)}
     rounds = (1, 3, 3, 3)
 
@@ -34,7 +34,7 @@ class UniqueDead(experiment.Experiment):
                               script=case.script, options=FORCED)
         window = max(1, self.at.seconds // 5)
         yield Figure("last / first", "", run.window(window, True) / run.window(window, False), "more")
-        yield Figure("tps at the end", "tps", run.window(window, True), "more")
+        yield Figure("throughput at the end", "tps", run.window(window, True), "more")
         yield Figure("versions of a key at the end", "rows", run.transactions / self.at.keys)
         yield from latencies(run)
         yield Series("throughput", "tps", "seconds", [(round(at), tps) for at, tps, _ in run.progress])

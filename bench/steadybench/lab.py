@@ -2,6 +2,7 @@
 report begins with."""
 
 import datetime
+import fcntl
 import os
 import pathlib
 import shutil
@@ -48,6 +49,12 @@ class Lab:
             self.open[None] = place = places.Running(self.dsn, program)
             place.prepare(self.with_steady)
             return
+        (harness.ROOT / "build").mkdir(exist_ok=True)
+        self.lock = open(harness.ROOT / f"build/.{self.name}.lock", "w")
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            harness.fail(f"another run is at work in {harness.ROOT / 'build' / self.name}")
         self.work = harness.Work(self.name)
         pg_config = self.pg_config or subprocess.check_output(
             [harness.ROOT / "tools/server", self.pg, FLAVOURS.get(self.pg, "plain")], text=True).strip()

@@ -6,6 +6,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 import psycopg2
 import psycopg2.extensions
@@ -133,11 +134,7 @@ class ThrowAway(Place):
                      False: ["--no-data-checksums"] if server.major >= 18 else []}[spec.checksums]
         self.cluster = harness.Cluster(server, self.folder, settings, clean=False, initdb=checksums)
         self.standby_place = None
-        try:
-            self.cluster.up()
-        except BaseException:
-            self.cluster.down()
-            raise
+        start(self.cluster)
         self.env = self.cluster.env
 
     def conninfo(self, **more):
@@ -177,6 +174,17 @@ class ThrowAway(Place):
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def start(cluster):
+    """Up, or down and the end of its log shown: the folder won't be there to look into."""
+    try:
+        cluster.up()
+    except BaseException:
+        cluster.down()
+        if cluster.log.exists():
+            print("\n".join(cluster.log.read_text(errors="replace").splitlines()[-10:]), file=sys.stderr)
+        raise
+
+
 class Standby(Place):
     """A streaming standby that tells its primary what its snapshots need, through a slot."""
 
@@ -187,11 +195,7 @@ class Standby(Place):
             *primary.cluster.settings, "hot_standby_feedback=on", "wal_receiver_status_interval=1s",
             "max_standby_streaming_delay=-1", "primary_slot_name=steady_standby",
             f"primary_conninfo={primary.conninfo()}"], copy_of=primary.cluster)
-        try:
-            self.cluster.up()
-        except BaseException:
-            self.cluster.down()
-            raise
+        start(self.cluster)
         self.env = self.cluster.env
 
     conninfo = ThrowAway.conninfo

@@ -97,7 +97,7 @@ def lines(result, name, slug):
                 axis.set_yscale("log")
             else:
                 axis.set_ylim(0, axis.dataLim.ymax * 1.1 if axis.dataLim.ymax > 0 else 1)
-                axis.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(6, integer=True))
+                axis.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(6, integer=True, min_n_ticks=1))
             for side in (axis.xaxis, axis.yaxis):
                 side.set_major_formatter(matplotlib.ticker.FuncFormatter(number))
                 side.set_minor_formatter(matplotlib.ticker.NullFormatter())
@@ -113,7 +113,8 @@ def bars(result, slug):
     """A bar for each figure: how many times btree's, from 1 outwards; the line is from the least to the most round."""
     wanted = set(result["plotted"])
     found = [(case, figure, what, told) for case in result["cases"] for figure in case["figures"]
-             if figure["better"] and figure["name"] in wanted for what, told in figure["ratios"].items()]
+             if figure["better"] and figure["name"] in wanted for what, told in figure["ratios"].items()
+             if told["least"] > 0]      # there is no place for nought on a logarithmic axis
     if not found:
         return None
     found.reverse()
@@ -139,6 +140,8 @@ def bars(result, slug):
         axis.set_xlim(low / 1.15, high * (high / low * 1.3) ** (0.28 if narrow else 0.1))
         ticks = [t for t in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
                  if low / 1.2 <= t <= high * 1.2]
+        if len(ticks) < 3:
+            ticks = [t for t in (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.5, 2) if low / 1.1 <= t <= high * 1.1]
         if narrow and len(ticks) > 6:
             ticks = [t for t in ticks if t in (0.01, 0.1, 1, 10, 100, 1000)]
         axis.set_xticks(ticks, [f"{t:g}" for t in ticks])
