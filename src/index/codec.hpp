@@ -18,6 +18,7 @@ concept PageCodec = requires(const KeySchema &schema, const SearchKey &key, Page
     { C::at(page, slot) } -> std::same_as<Entry>;
     { C::entries(page) } -> std::same_as<int>;
     { C::entry_number(page, slot) } -> std::same_as<int>;
+    { C::width(page, slot) } -> std::same_as<int>;
     { C::live(page) } -> std::same_as<int>;
     { C::fault(schema, page) } -> std::same_as<const char *>;
     { C::find(schema, key, page) } -> std::same_as<int>;
@@ -44,10 +45,14 @@ concept PageCodec = requires(const KeySchema &schema, const SearchKey &key, Page
 using Codec = TupleCodec;
 static_assert(PageCodec<Codec>);
 
-// The page's zone if it holds something valid, else nullptr.
+// The page's zone if it holds something valid, else nullptr. Where there are posting lists its count of entries is
+// believed: whoever moves pd_lower or adds entries puts the zone down anew or clears it, and so does redo.
 inline Zone *zone_of(Page page)
 {
-    return has_zone(page) ? zone_of(page, Codec::entries(page)) : nullptr;
+    if (!has_zone(page))
+        return nullptr;
+    Assert(zone_at(page)->entries == Codec::entries(page));
+    return zone_of(page, has_flag(page, kHasPostings) ? zone_at(page)->entries : Codec::entries(page));
 }
 
 // Calls visit(entry, number) for each entry of a leaf; `number` is that of its first TID among the page's entries.
@@ -65,9 +70,9 @@ void each_entry(Page page, Visit visit)
     }
 }
 
-// Entries without the gaps, which are numbered like them. O(slots).
-inline int real_entries(Page page)
+// Entries without the gaps, which are numbered like them, of the page's `entries`. O(slots).
+inline int real_entries(Page page, int entries)
 {
-    return Codec::entries(page) - (Codec::slots(page) - Codec::live(page));
+    return entries - (Codec::slots(page) - Codec::live(page));
 }
 }  // namespace steady

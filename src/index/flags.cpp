@@ -7,7 +7,7 @@ namespace steady
 bool all_stamped(Page page)
 {
     const Zone *z = zone_of(page);
-    return static_cast<int>(z != nullptr ? z->dead : 0) == real_entries(page);
+    return z != nullptr ? static_cast<int>(z->dead) == real_entries(page, z->entries) : Codec::live(page) == 0;
 }
 
 // The zone is changed in a way that must not get lost before the next crash: a hint would be forgotten where the

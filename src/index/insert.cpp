@@ -200,19 +200,12 @@ static Conflict check_unique(Insertion &in, IndexUniqueCheck check)
     {
         int slots = Codec::slots(page);
         // Dead ones are told apart first: in a long run of them a comparison each would be the dearest part.
-        if (skips.any() && !has_flag(page, kHasPostings))
-            number = slot = skips.pass(slot, slots);
+        slot = skips.pass_slots(page, slot, slots, &number);
         for (; slot < slots && TupleCodec::is_gap(page, slot); slot++)
             number++;
         if (slot < slots)
         {
             Entry e = Codec::at(page, slot);
-            if (skips.pass(number, number + tid_count(e)) == number + tid_count(e))
-            {
-                number += tid_count(e);
-                slot++;
-                continue;
-            }
             if (compare_columns(schema, in.key, e, schema.nkeys) != 0)
                 break;
             for (int i = 0; i < tid_count(e); i++)

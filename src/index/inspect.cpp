@@ -249,7 +249,7 @@ Datum stats(Oid relid, FunctionCallInfo fcinfo)
             }
             leaves++;
             leaf_free += free_space(page);
-            entries += real_entries(page);
+            entries += real_entries(page, Codec::entries(page));
             empty += Codec::live(page) == 0;
             dead += killed(page);
             for (int slot = Codec::next(page, 0); slot < Codec::slots(page); slot = Codec::next(page, slot + 1))
@@ -349,7 +349,7 @@ Datum page_header(Oid relid, int64 block, FunctionCallInfo fcinfo)
         return row.finish(fcinfo);
     for (Entry fence : {Codec::low(page), Codec::high(page)})
         row.text(fence == nullptr ? nullptr : key_text(*look.schema, fence, pivot_columns(fence)));
-    row.integer(real_entries(page));
+    row.integer(real_entries(page, Codec::entries(page)));
     row.integer(gaps(page));
     row.integer(t->waste);
     row.integer(free_space(page));

@@ -64,9 +64,12 @@ class Collector
     }
 
     // The first slot from `slot` on that can't be skipped together with what is in between, `end` if there is none.
-    int pass(int slot, int end) const
+    int pass(int slot, int end)
     {
-        return skips_.any() && !has_postings_ ? skips_.pass(slot, end) : slot;
+        if (!skips_.any())
+            return slot;
+        seen_number_ = entry_number(slot);
+        return seen_slot_ = skips_.pass_slots(page_, slot, end, &seen_number_);
     }
 
     void add(int slot)
@@ -146,14 +149,10 @@ class Collector
         if (!has_postings_)
             return slot;
         while (seen_slot_ < slot)
-            seen_number_ += width(seen_slot_++);
+            seen_number_ += Codec::width(page_, seen_slot_++);
         while (seen_slot_ > slot)
-            seen_number_ -= width(--seen_slot_);
+            seen_number_ -= Codec::width(page_, --seen_slot_);
         return seen_number_;
-    }
-    int width(int slot) const
-    {
-        return TupleCodec::is_gap(page_, slot) ? 1 : tid_count(Codec::at(page_, slot));
     }
 
     const KeySchema &schema_;
@@ -387,7 +386,7 @@ bool settle_page(const Tree &tree, PageMatches *m, const Witness &witness, Path 
         if (sound && !RecoveryInProgress())
         {
             const Zone *now = zone_of(page, entries);
-            mostly_dead = now != nullptr && 2 * static_cast<int>(now->dead) > real_entries(page);
+            mostly_dead = now != nullptr && 2 * static_cast<int>(now->dead) > real_entries(page, entries);
             flag_child(tree, buf, path, witness);
         }
         LockBuffer(buf, BUFFER_LOCK_UNLOCK);

@@ -112,7 +112,8 @@ static bool ends_value(const Tree &tree, const Halves &h, Entry high)
 }
 
 // Chooses h->first_right. Both halves will fit; around the best balance the pair with the shortest separator wins
-// (suffix truncation: fewer columns kept above).
+// (suffix truncation: fewer columns kept above). Where all around it are equal, a place further off that divides two
+// values is better than one within a value, whose separator needs a TID.
 static void choose_split(const Tree &tree, Page page, Halves *h)
 {
     Size total = 0;
@@ -140,7 +141,7 @@ static void choose_split(const Tree &tree, Page page, Halves *h)
 
     // Candidates this far from the goal may win by a shorter separator.
     Size window = room / 20;
-    int best = -1, best_columns = 0;
+    int best = -1, best_cost = 0;
     Size best_distance = 0;
     Size left = 0;
     for (int i = 1; i < h->n; i++)
@@ -156,18 +157,16 @@ static void choose_split(const Tree &tree, Page page, Halves *h)
         if (left + separator + low_size > room || right_bytes + high_size + low > room)
             continue;
         Size distance = left > goal ? left - goal : goal - left;
-        if (best >= 0 && distance > window && distance >= best_distance)
-            continue;
-        int columns = 0;
-        if (distance <= window)
-            columns = leaf ? equal_columns(*tree.schema, h->entry[i - 1], right, tree.schema->nkeys)
+        int nkeys = tree.schema->nkeys;
+        int columns = leaf ? equal_columns(*tree.schema, h->entry[i - 1], right, nkeys)
                            : pivot_columns(right) + pivot_has_tid(right);
-        else
-            columns = tree.schema->nkeys + 1;
-        if (best < 0 || columns < best_columns || (columns == best_columns && distance < best_distance))
+        int cost = 2 * columns;
+        if (distance > window)
+            cost = leaf && columns < nkeys ? 2 * nkeys - 1 : 2 * nkeys + 3;
+        if (best < 0 || cost < best_cost || (cost == best_cost && distance < best_distance))
         {
             best = i;
-            best_columns = columns;
+            best_cost = cost;
             best_distance = distance;
         }
     }

@@ -133,31 +133,17 @@ static uint64 members(uint64 word, uint32 codes)
 }
 
 // Reads up to a word beyond the codes: page and carrier go on behind them.
-template <bool wanted>
-static int first_member(const Zone *z, uint32 codes, int from, int to)
+int first_with(const Zone *z, uint32 codes, int from, int to)
 {
-    constexpr uint64 kOnes = UINT64CONST(0x1111111111111111);
     for (int at = from / kPerWord * kPerWord; at < to; at += kPerWord)
     {
         uint64 found = members(load(z->codes + at / 2), codes);
-        if (!wanted)
-            found ^= kOnes;
         if (at < from)
             found &= ~UINT64CONST(0) << 4 * (from - at);
         if (found != 0)
             return std::min(to, at + pg_rightmost_one_pos64(found) / 4);
     }
     return to;
-}
-
-int first_with(const Zone *z, uint32 codes, int from, int to)
-{
-    return first_member<true>(z, codes, from, to);
-}
-
-int first_without(const Zone *z, uint32 codes, int from, int to)
-{
-    return first_member<false>(z, codes, from, to);
 }
 
 // ---- carrying
@@ -206,8 +192,9 @@ void ZoneCarrier::erase(int at, int count)
         return;
     int entries = zone()->entries;
     uint8 *codes = zone()->codes;
-    for (int i = first_without(zone(), 1 << kAlive, at, at + count); i < at + count;
-         i = first_without(zone(), 1 << kAlive, i + 1, at + count))
+    uint32 dead = codes_in_use(zone()) & ~(1 << kAlive);
+    for (int i = first_with(zone(), dead, at, at + count); i < at + count;
+         i = first_with(zone(), dead, i + 1, at + count))
         zone()->dead--;
     zone()->entries -= count;
     erased_ = true;

@@ -94,10 +94,13 @@ inline void set_zone_code(Zone *z, int entry, StampCode code)
     z->dead += (code != kAlive) - (old != kAlive);
     byte = (byte & (0xf0 >> (entry % 2 * 4))) | (code << (entry % 2 * 4));
 }
-// The first entry of [from, to) whose code is in `codes` (bit c: code c), `to` if there is none; or the first whose
-// code is not. Sixteen entries at a time.
+// Bit c: entries may have code c.
+inline uint32 codes_in_use(const Zone *z)
+{
+    return 1 << kAlive | 1 << kDeadToAll | static_cast<uint32>(z->ranges) << kFirstRange;
+}
+// The first entry of [from, to) whose code is in `codes` (bit c: code c), `to` if there is none. Sixteen at a time.
 int first_with(const Zone *z, uint32 codes, int from, int to);
-int first_without(const Zone *z, uint32 codes, int from, int to);
 // The code for "dead since an xid in `range`": that of a range of the zone that holds it, or is widened to, or is made
 // for it. Ranges are widened and merged over no xid that runs, since whoever sees one running can't use a range around
 // it. kAlive if there is no room for such a range.

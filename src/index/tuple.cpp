@@ -56,7 +56,7 @@ int TupleCodec::entry_number(Page page, int slot)
         return slot;
     int number = 0;
     for (int i = 0; i < slot; i++)
-        number += is_gap(page, i) ? 1 : tid_count(at(page, i));
+        number += width(page, i);
     return number;
 }
 
@@ -67,10 +67,18 @@ int TupleCodec::entries(Page page)
 
 int TupleCodec::live(Page page)
 {
-    int n = 0;
-    for (int i = slots(page) - 1; i >= 0; i--)
-        n += !is_gap(page, i);
-    return n;
+    constexpr int kPerWord = sizeof(uint64) / sizeof(uint16);
+    constexpr uint64 kGaps = kGap * UINT64CONST(0x0001000100010001);
+    int n = slots(page), gaps = 0, i = 0;
+    for (; i + kPerWord <= n; i += kPerWord)
+    {
+        uint64 word;
+        memcpy(&word, slot_array(page) + i, sizeof word);
+        gaps += pg_popcount64(word & kGaps);
+    }
+    for (; i < n; i++)
+        gaps += is_gap(page, i);
+    return n - gaps;
 }
 
 int TupleCodec::find(const KeySchema &schema, const SearchKey &key, Page page)

@@ -95,6 +95,16 @@ struct TupleCodec
     // TIDs on a leaf, downlinks on an inner page; gaps count, so that an entry's number follows from its slot.
     static int entries(Page page);
     static int entry_number(Page page, int slot);
+    // How many entries a slot counts for. Only the count is read: whoever goes on to the TIDs has the entry checked.
+    static int width(Page page, int slot)
+    {
+        if (!has_flag(page, kHasPostings) || is_gap(page, slot))
+            return 1;
+        uint16 offset = slot_array(page)[slot] & kOffset;
+        if (unlikely(!is_place(page, offset)))
+            report_damaged_entry(page, offset);
+        return tid_count(reinterpret_cast<Entry>(page + offset));
+    }
 
     // Real slots: no gap counted. O(slots).
     static int live(Page page);

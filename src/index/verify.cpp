@@ -387,9 +387,12 @@ bool Verifier::check_found(Entry entry, ItemPointer tid, int slot)
 bool Verifier::check_zone()
 {
     int entries = Codec::entries(page_.page);
-    const Zone *zone = zone_of(page_.page, entries);
-    if (!stamps_ || zone == nullptr)
+    if (!stamps_ || !has_zone(page_.page))
         return true;
+    const Zone *zone = zone_of(page_.page, entries);
+    if (zone == nullptr)
+        return fault(page_.block, "zone has stamps of %d entries, but there are %d", zone_at(page_.page)->entries,
+                     entries);
     uint32 dead = 0;
     uint64 next = U64FromFullTransactionId(ReadNextFullTransactionId());
     for (int i = 0; i < entries; i++)

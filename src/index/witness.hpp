@@ -1,7 +1,7 @@
 // What stamps mean to whoever reads: which of them a snapshot may heed, and what a row's versions say.
 #pragma once
 
-#include "index/stamp.hpp"
+#include "index/codec.hpp"
 
 namespace steady
 {
@@ -43,7 +43,8 @@ class Skips
   public:
     // `zone`: nullptr if the page has none; `witness`: nullptr if none is to be skipped.
     Skips(const Zone *zone, const Witness *witness)
-        : zone_(zone), codes_(zone != nullptr && witness != nullptr ? codes_to_skip(*witness, zone) : 0)
+        : zone_(zone), codes_(zone != nullptr && witness != nullptr ? codes_to_skip(*witness, zone) : 0),
+          others_(any() ? codes_in_use(zone) & ~codes_ : 0)
     {
     }
     bool any() const
@@ -57,12 +58,30 @@ class Skips
     // The first entry of [from, to) that can't be skipped; `to` if there is none.
     int pass(int from, int to) const
     {
-        return any() ? first_without(zone_, codes_, from, to) : from;
+        return any() ? first_with(zone_, others_, from, to) : from;
+    }
+    // From `slot` of the page, whose first entry has *number, over what can be skipped, to the first slot that can't;
+    // at most to `end`.
+    int pass_slots(Page page, int slot, int end, int *number) const
+    {
+        if (!any())
+            return slot;
+        if (!has_flag(page, kHasPostings))
+            return *number = pass(slot, end);
+        for (int to = pass(*number, zone_->entries); slot < end; slot++)
+        {
+            int width = Codec::width(page, slot);
+            if (*number + width > to)
+                break;
+            *number += width;
+        }
+        return slot;
     }
 
   private:
     const Zone *zone_;
-    uint32 codes_;
+    uint32 codes_;   // bit c: what has code c can be skipped
+    uint32 others_;  // those in use that can't, few mostly
 };
 
 // Bit c: entries of the zone with code c are dead to all by now.
