@@ -12,8 +12,9 @@ class Oltp(experiment.Experiment):
     says nothing about scaling.)"""
 
     name, title, order = "oltp", "pgbench's everyday load", 120
-    sizes = {"seconds": (1, 4, 30, 300), "scale": (1, 10, 10, 100)}
+    sizes = {"seconds": (1, 3, 30, 300), "scale": (1, 10, 10, 100)}
     rounds = (1, 3, 5, 3)
+    one_schema = True
     plotted = ("throughput", "latency, p99")
 
     def cases(self):

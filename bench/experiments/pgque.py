@@ -25,6 +25,7 @@ class Pgque(experiment.Experiment):
     Its counter row, which every job updates, is a hot spot of its own: so each cell is run with it and without."""
 
     name, title, order = "pgque", "PgQue's published cell: producers, consumers, bystanders", 40
+    one_schema = True
     plotted = ("jobs taken", "consumers", "consumers' latency, average", "bystanders' latency, average")
     settings = (("shared_buffers", "512MB"), ("work_mem", "32MB"), ("maintenance_work_mem", "128MB"),
                 ("effective_cache_size", "2GB"), ("autovacuum", "on"), ("autovacuum_naptime", "10s"),

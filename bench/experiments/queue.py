@@ -46,7 +46,7 @@ class Queue(experiment.Experiment):
 
     name, title, order = "queue", "A job queue while somebody holds an old snapshot", 30
     plotted = ("throughput at the end", "latency, p99")
-    sizes = {"seconds": (1, 5, 60, 600), "clients": (2, 4, 4, 4), "queued": (50, 1000, 1000, 1000),
+    sizes = {"seconds": (1, 4, 60, 600), "clients": (2, 4, 4, 4), "queued": (50, 1000, 1000, 1000),
              "late": (100, 5000, 100_000, 100_000)}
     rounds = (1, 3, 3, 3)
 

@@ -19,7 +19,7 @@ class Repeat(experiment.Experiment):
 
     name, title, order = "repeat", "pgbench again and again, without VACUUM", 10
     plotted = ("last / first", "throughput, last runs")
-    sizes = {"scale": (1, 10, 10, 100), "runs": (3, 10, 10, 10), "transactions": (20, 300, 1000, 10_000), "clients": (5, 5, 5, 5)}
+    sizes = {"scale": (1, 10, 10, 100), "runs": (3, 10, 10, 10), "transactions": (20, 200, 1000, 10_000), "clients": (5, 5, 5, 5)}
     rounds = (1, 2, 3, 3)
     holder = "none"
 

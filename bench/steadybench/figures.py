@@ -47,11 +47,14 @@ def interval(ratios):
 
 
 def summary(values):
-    """Median, least, most and 95 % interval of what several rounds gave, or None."""
+    """Median, least, most and 95 % interval of what several rounds gave, or None. From four rounds on also the mean and
+    deviation without the best and the worst."""
     if not values:
         return None
+    inner = sorted(values)[1:-1]
+    trimmed = {"mean": statistics.fmean(inner), "deviation": statistics.stdev(inner)} if len(values) >= 4 else None
     return {"median": statistics.median(values), "least": min(values), "most": max(values), "interval": interval(values),
-            "rounds": len(values)}
+            "rounds": len(values), "trimmed": trimmed}
 
 
 def of_arm(rounds, arm):
@@ -119,4 +122,7 @@ class Target:
         else:
             good = ((self.least is None or found["median"] >= self.least) and
                     (self.most is None or found["median"] <= self.most))
+        bound = self.most if self.least is None else self.least
+        if not self.no_loss and found["interval"] and found["interval"][0] < bound < found["interval"][1]:
+            result["note"] = "by less than the spread"
         return result | {"verdict": "met" if good else "not met"}

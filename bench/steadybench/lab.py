@@ -25,7 +25,7 @@ class Lab:
         self.pgbench = pgbench
         self.work = self.server = None
         self.open = {}
-        self.load_before = os.getloadavg()[0]
+        self.load_before, self.commit = os.getloadavg()[0], places.commit()
 
     def __enter__(self):
         try:
@@ -98,7 +98,7 @@ class Lab:
             source = self.source
         program = subprocess.check_output([self.pgbench or self.open[None].pgbench_program, "--version"], text=True).strip()
         return {
-            "commit": places.commit(), "server": version, "server from": str(source), "patch set": "none (stock server)",
+            "commit": self.commit, "server": version, "server from": str(source), "patch set": "none (stock server)",
             "pgbench": program, "processors": f"{os.cpu_count()} × {places.processor()}",
             "memory": f"{places.memory() / 2**30:.0f} GB", "load average before": f"{self.load_before:.2f}",
             "load average after": f"{os.getloadavg()[0]:.2f}",

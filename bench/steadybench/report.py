@@ -8,7 +8,8 @@ from . import plots
 STYLE = """
 :root { color-scheme: light; --line: #d5d5d5; --soft: #f5f5f3; }
 * { box-sizing: border-box; }
-body { font: 15px/1.45 "DejaVu Sans", Arial, Helvetica, sans-serif; color: #1d1d1d; background: white; margin: 0 auto;
+html { font-size: 16px; }
+body { font: .94rem/1.45 "DejaVu Sans", Arial, Helvetica, sans-serif; color: #1d1d1d; background: white; margin: 0 auto;
        max-width: 1060px; padding: 16px; }
 h1 { font-size: 1.6rem; margin: .3em 0; } h2 { font-size: 1.25rem; margin: 2.2em 0 .3em; border-top: 2px solid #333;
 padding-top: .5em; } h3 { font-size: 1rem; margin: 1.4em 0 .3em; }
@@ -32,7 +33,7 @@ summary { cursor: pointer; }
 @media (max-width: 640px) { body { padding: 10px; } .wide { display: none; } .narrow { display: block; }
   table.verdicts td, table.verdicts th { padding-right: 5px; font-size: .8rem; } table.verdicts td:nth-child(1) { max-width: 25vw; } table.verdicts td:nth-child(2) { overflow-wrap: anywhere; }
   td.n, th.n { white-space: normal; } }
-@media print { body { font-size: 10.5px; padding: 0; max-width: none; } h2, h3 { break-after: avoid; } tr { break-inside: avoid; }
+@media print { html { font-size: 11px; } body { padding: 0; max-width: none; } h2, h3 { break-after: avoid; } tr { break-inside: avoid; }
   .wide { display: block; } .narrow { display: none; } a { color: inherit; text-decoration: none; } }
 """
 
@@ -85,7 +86,9 @@ def verdict_row(result, verdict):
     unit = "×" if verdict["ratio"] else ""
     case = f" · {e(verdict['case'])}" if verdict["case"] else ""
     name = f'<a href="#{e(result["name"])}">{e(result["name"])}</a>'
-    value = f"<b>{number(found['median'])}</b>{unit}" if found else "–"
+    # Below 1 a third digit: 0.97 may be a little less than 0.97.
+    value = f"{found['median']:.3f}" if found and 0.1 <= found["median"] < 1 else number(found and found["median"])
+    value = f"<b>{value}</b>{unit}" if found else value
     if interval(found):
         value += f'<br><span class="small">{interval(found)}</span>'
     note = f'<br><span class="small">{e(verdict["note"])}</span>' if verdict["note"] else ""
@@ -136,9 +139,11 @@ def raw(result):
         for figure in case["figures"]:
             for arm in case["arms"]:
                 values = [number(r.get(arm)) for r in figure["rounds"]]
+                inner = (figure["arms"][arm] or {}).get("trimmed")
                 rows.append([e(case["name"]), e(with_unit(figure["name"] + ",", figure["unit"]).rstrip(",")), e(arm),
-                             e("  ".join(values))])
-    return f"<details><summary>Raw figures, round by round</summary>{table(['case', 'figure', 'arm', 'rounds'], rows)}</details>"
+                             e("  ".join(values)), f"{number(inner['mean'])} ± {number(inner['deviation'])}" if inner else ""])
+    shown = table(["case", "figure", "arm", "rounds", "mean ± deviation without best and worst"], rows)
+    return f"<details><summary>Raw figures, round by round</summary>{shown}</details>"
 
 
 def log_table(result):

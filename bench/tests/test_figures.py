@@ -14,6 +14,8 @@ class Figures(unittest.TestCase):
     def test_summary(self):
         told = summary([3.0, 1.0, 2.0, 10.0])
         self.assertEqual((told["median"], told["least"], told["most"], told["rounds"]), (2.5, 1.0, 10.0, 4))
+        self.assertEqual(told["trimmed"], {"mean": 2.5, "deviation": math.sqrt(0.5)})
+        self.assertIsNone(summary([1.0, 2.0, 3.0])["trimmed"])
         self.assertIsNone(summary([]))
 
     def test_interval_is_students_on_logarithms(self):
@@ -64,6 +66,10 @@ class Verdicts(unittest.TestCase):
         find = self.find((0.95, 0.2), (0.97, 0.3))
         self.assertEqual(self.verdict(Target("time", least=0.96), find), "met")
         self.assertEqual(self.verdict(Target("time", least=0.97), find), "not met")
+
+    def test_a_target_within_the_interval_is_said_to_be(self):
+        noted = [Target("time", most=most).verdict(self.find((1, 1), (2, 1), (3, 1)))["note"] for most in (2.1, 90)]
+        self.assertEqual(noted, ["by less than the spread", ""])
 
     def test_over_another_case(self):
         find = self.find((1, 0))

@@ -92,7 +92,7 @@ class Report(unittest.TestCase):
 
     def test_what_was_given_is_there(self):
         text = "".join(self.parsed.text)
-        for wanted in ("c0ffee", "bench/run queue", "not met", "it broke <b>&\"'", "≤ 0.4", "0.48×", "fsync = off", "A queue <b>&\"'",
+        for wanted in ("c0ffee", "bench/run queue", "not met", "it broke <b>&\"'", "≤ 0.4", "0.477×", "fsync = off", "A queue <b>&\"'",
                        "ERROR:  <b>&\"'", "Two x."):
             self.assertTrue(wanted in text, wanted)
 
