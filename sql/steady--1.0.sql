@@ -186,13 +186,15 @@ CREATE FUNCTION @extschema@.steady_stats(
 	OUT deleted_pages bigint, OUT new_pages bigint, OUT damaged_pages bigint,
 	OUT entries bigint, OUT posting_lists bigint, OUT killed bigint,
 	OUT gaps bigint, OUT waste_bytes bigint, OUT free_bytes bigint, OUT leaf_fill double precision,
-	OUT flagged_children bigint, OUT smallest_stamp xid8, OUT largest_stamp xid8)
+	OUT flagged_children bigint, OUT smallest_stamp xid8, OUT largest_stamp xid8,
+	OUT skipped_entries bigint, OUT skipped_pages bigint, OUT skipped_subtrees bigint,
+	OUT removed_entries bigint, OUT unlinked_pages bigint)
 RETURNS record
 AS 'MODULE_PATHNAME', 'steady_stats'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION @extschema@.steady_stats(regclass)
-IS 'levels, pages, entries and space of a steady index';
+IS 'levels, pages, entries, space, and what dead entries were skipped and removed, of a steady index';
 
 CREATE FUNCTION @extschema@.steady_page_header(
 	index regclass, blkno bigint,

@@ -207,6 +207,8 @@ static Outcome choose_child(Descent &d, Page page, int *slot)
     uint32 skip = codes_to_skip(d.witness, zone);
     uint32 removable = d.leftovers != nullptr ? removable_codes(d.leftovers->heap, zone) : 0;
     int n = Codec::slots(page);
+    Activity &activity = d.tree.activity;
+    uint64 &skipped = tail(page)->level > 1 ? activity.skipped_subtrees : activity.skipped_pages;
     for (int passed = 1; skip >> zone_code(zone, *slot) & 1; passed++)
     {
         Entry e = Codec::at(page, *slot);
@@ -230,6 +232,7 @@ static Outcome choose_child(Descent &d, Page page, int *slot)
                 return Outcome::found;  // its leaves are looked for
             d.leftovers->block[d.leftovers->count++] = child_of(e);
         }
+        skipped++;
         // Not past the end of what is wanted; looked at with growing distance, since keys are dear to compare.
         bool last = next < 0 || next >= n;
         if ((last || (passed & (passed - 1)) == 0) && d.past_end(bound))

@@ -91,7 +91,9 @@ bool insert_cached(Relation index, Datum *values, bool *nulls, ItemPointer tid, 
     }
     auto *tree = static_cast<const Tree *>(info->ii_AmCache);
     Assert(tree->rel == index && tree->heap == heap);
-    return insert(*tree, values, nulls, tid, check, unchanged);
+    bool is_unique = insert(*tree, values, nulls, tid, check, unchanged);
+    publish_activity(*tree);
+    return is_unique;
 }
 
 IndexScanDesc begin_checked(Relation index, int nkeys, int norderbys)

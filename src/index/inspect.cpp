@@ -1,6 +1,7 @@
 // Behind the SQL functions steady_stats, steady_page_header and steady_page_items.
 #include "index/inspect.hpp"
 
+#include "index/activity.hpp"
 #include "index/run.hpp"
 #include "pg/errors.hpp"
 
@@ -204,6 +205,7 @@ Datum stats(Oid relid, FunctionCallInfo fcinfo)
     PGAlignedBlock copy;
     Page page = copy.data;
     MetaData m{};
+    Activity activity{};
     bool meta_known = false;
     int64 inner = 0, leaves = 0, empty = 0, deleted = 0, fresh = 0, damaged = 0;
     int64 entries = 0, postings = 0, dead = 0, flagged = 0, all_gaps = 0, waste = 0, free = 0, leaf_free = 0;
@@ -224,6 +226,7 @@ Datum stats(Oid relid, FunctionCallInfo fcinfo)
         else if (block == kMetaBlock)
         {
             m = *meta(page);
+            activity = activity_of(page);
             meta_known = true;
         }
         else if (has_flag(page, kDeleted))
@@ -288,6 +291,9 @@ Datum stats(Oid relid, FunctionCallInfo fcinfo)
         else
             row.add_null();
     }
+    for (uint64 count : {activity.skipped_entries, activity.skipped_pages, activity.skipped_subtrees,
+                         activity.removed_entries, activity.unlinked_pages})
+        row.bigint(count);
     return row.finish(fcinfo);
 }
 

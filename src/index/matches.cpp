@@ -68,14 +68,19 @@ class Collector
     {
         if (!skips_.any())
             return slot;
-        seen_number_ = entry_number(slot);
-        return seen_slot_ = skips_.pass_slots(page_, slot, end, &seen_number_);
+        int number = seen_number_ = entry_number(slot);
+        seen_slot_ = skips_.pass_slots(page_, slot, end, &seen_number_);
+        skipped_ += seen_number_ - number;
+        return seen_slot_;
     }
 
     void add(int slot)
     {
         if (!has_postings_ && skips_.has(slot))
+        {
+            skipped_++;
             return;
+        }
         Entry e = Codec::at(page_, slot);
         int number = entry_number(slot);
         int count = tid_count(e);
@@ -85,7 +90,10 @@ class Collector
             report_corruption(page_, "page has more entries than fit on it");
         room_ -= count;
         if (has_postings_ && skips_.any() && skips_.pass(number, number + count) == number + count)
+        {
+            skipped_ += count;
             return;
+        }
         uint16 tuple = want_tuples_ ? keep(e) : 0;
         if (likely(count == 1))
             take(list[0], number, tuple);
@@ -114,6 +122,10 @@ class Collector
             m_->last = kMaxEntries - 1;
         }
     }
+    int skipped() const
+    {
+        return skipped_;
+    }
 
   private:
     // Copies an entry's key for an index-only scan.
@@ -135,7 +147,10 @@ class Collector
     void take(const ItemPointerData &tid, int number, uint16 tuple)
     {
         if (has_postings_ && skips_.has(number))
+        {
+            skipped_++;
             return;
+        }
         if (unlikely(!is_row(tid)))
             report_corruption(page_, "TID is invalid");
         *next_ = {tid, static_cast<uint16>(number), tuple};
@@ -162,7 +177,7 @@ class Collector
     Skips skips_;
     Match *next_;  // where the next match goes
     int room_ = kMaxEntries;
-    uint32 skip_ = 0;                      // bit c: what has stamp code c
+    int skipped_ = 0;                      // entries
     int seen_slot_ = 0, seen_number_ = 0;  // the number of the first TID from this slot on
 };
 
@@ -321,6 +336,7 @@ void read_matches(const PageReader &r, Buffer buf, int slot, PageMatches *m)
     else
         read_by_fit(r, page, slot, collect, &m->onward);
     collect.finish();
+    r.tree.activity.skipped_entries += collect.skipped();
     m->nothing_alive = m->first > m->last && r.witness != nullptr && all_stamped(page);
     // From here the scan may climb instead of going on along the links: then it needs a place.
     Entry high;

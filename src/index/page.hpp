@@ -3,7 +3,7 @@
 //   PageHeader | slots -> ... hole ... <- entries | PageTail
 //
 // The hole between pd_lower and pd_upper is not logged, not in full-page images and zeroed by redo; it holds the
-// stamp zone (stamp.hpp) and nothing else.
+// stamp zone (stamp.hpp) and nothing else, on the meta page counts (activity.hpp).
 #pragma once
 
 #include "pg/pg.hpp"

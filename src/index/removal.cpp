@@ -98,6 +98,7 @@ static void remove_dead(const Tree &tree, Buffer leaf, const RemovalSet &dead, T
     if (need.size > 0 && !Codec::fits(page, need.size) && Codec::fits_compacted(page, need.gain))
         make_anew(page, need.size, patch);
     change.commit();
+    tree.activity.removed_entries += dead.count;
 }
 
 static bool dead_to_all(Relation heap, ItemPointerData tid)
@@ -287,6 +288,6 @@ void clean_leaf(const Tree &tree, BlockNumber block)
     }
     UnlockReleaseBuffer(leaf);
     if (empty)
-        unlink_page(tree, block);
+        tree.activity.unlinked_pages += unlink_page(tree, block);
 }
 }  // namespace steady

@@ -132,6 +132,7 @@ void end_scan(IndexScanDesc scan)
     Scan *s = state(scan);
     leave_page(s);
     drop_mark(s);
+    publish_activity(*s->tree);
     MemoryContextDelete(s->keys_context);
     if (s->spare != nullptr)
         pfree(s->spare);

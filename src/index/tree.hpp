@@ -4,6 +4,7 @@
 // right, the meta page last. No lock is ever kept while waiting for a transaction.
 #pragma once
 
+#include "index/activity.hpp"
 #include "index/codec.hpp"
 
 namespace steady
@@ -13,8 +14,9 @@ struct Tree
     Relation rel;
     Relation heap;  // nullptr where the caller has none (it is opened when needed)
     KeySchema *schema;
-    bool deduplicate;  // equal keys may share a posting list
-    bool logged;       // RelationNeedsWAL
+    bool deduplicate;           // equal keys may share a posting list
+    bool logged;                // RelationNeedsWAL
+    mutable Activity activity;  // what was not published yet
 };
 
 // Makes a Tree in `context`. Also attaches to the run id (stamp.hpp) before any page is locked.

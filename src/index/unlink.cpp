@@ -274,10 +274,10 @@ Outcome take_out(const Tree &tree, BlockNumber block, int level, BlockNumber *pa
 }
 }  // namespace
 
-bool unlink_page(const Tree &tree, BlockNumber block)
+int unlink_page(const Tree &tree, BlockNumber block)
 {
     BlockNumber page[kMaxLevels];  // page[i + 1] has to go before page[i] of level i can
-    int level = 0;
+    int level = 0, unlinked = 0;
     page[0] = block;
     // Twice the height is enough, unless others are at work near by: then the page waits for the next one to find it.
     for (int tries = 0; tries < 2 * kMaxLevels; tries++)
@@ -286,18 +286,19 @@ bool unlink_page(const Tree &tree, BlockNumber block)
         switch (take_out(tree, page[level], level, &parent))
         {
             case Outcome::unlinked:
+                unlinked++;
                 if (level-- == 0)
-                    return true;
+                    return unlinked;
                 break;
             case Outcome::last_child:
                 if (++level == kMaxLevels - 1)
-                    return false;
+                    return unlinked;
                 page[level] = parent;
                 break;
             case Outcome::refused:
-                return false;
+                return unlinked;
         }
     }
-    return false;
+    return unlinked;
 }
 }  // namespace steady

@@ -324,8 +324,7 @@ BlockNumber clean_leaf(Walk &w, Buffer buf, bool *empty)
 void unlink_leaf(Walk &w, BlockNumber block)
 {
     MemoryContext old = MemoryContextSwitchTo(w.scratch);
-    if (unlink_page(w.tree, block))
-        w.stats->pages_newly_deleted++;
+    w.stats->pages_newly_deleted += unlink_page(w.tree, block);
     MemoryContextSwitchTo(old);
     MemoryContextReset(w.scratch);
 }
