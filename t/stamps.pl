@@ -15,7 +15,7 @@ my $live = 2000;
 my $rows = $dead + $live;
 my $rounds = is_long() ? 100 : 5;
 
-my $node = new_node('main', 'max_prepared_transactions = 2');
+my $node = new_node('main', "max_prepared_transactions = 2\nshared_buffers = 128MB", allows_streaming => 1);
 $node->start;
 prepare($node);
 
@@ -115,8 +115,8 @@ sub holder_sees
 
 sub session
 {
-	my ($begin) = @_;
-	my $session = $node->background_psql('postgres', on_error_stop => 0);
+	my ($begin, $on) = @_;
+	my $session = ($on // $node)->background_psql('postgres', on_error_stop => 0);
 	$session->query($begin);
 	return $session;
 }
@@ -239,6 +239,31 @@ dead_cost_nothing('prepared');
 is($node->safe_psql('postgres', 'SELECT st.differences(i) FROM st.index i'), '', 'prepared: scans find what a sequential scan finds');
 $node->safe_psql('postgres', "ROLLBACK PREPARED 'holder'");
 dead_go('prepared');
+
+# ---- a standby with feedback
+
+$node->safe_psql('postgres', 'CALL fill()');
+my $standby = start_standby($node, 'standby', "hot_standby_feedback = on\nwal_receiver_status_interval = 1s");
+replayed($node, $standby);
+$node->poll_query_until('postgres', 'SELECT backend_xmin IS NOT NULL FROM pg_stat_replication') or die 'no feedback';
+my $there = session('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM q LIMIT 1', $standby);
+kill_rows(1, $dead);
+dead_cost_nothing('standby');
+$node->safe_psql('postgres', "$by_index SELECT count(pad) FROM q WHERE id > 0; SELECT count(pad) FROM q WHERE mid > 0;" x 2);
+replayed($node, $standby);
+holder_sees($there, 'standby', $rows);
+# What it finds out itself is used by its newer snapshots, and not by this one.
+is($standby->safe_psql('postgres', "$by_index SELECT count(pad) FROM q WHERE id > 0"), $live, 'standby: a new snapshot has the rest') for 1 .. 2;
+holder_sees($there, 'standby, stamped there', $rows);
+$there->query('COMMIT');
+$there->quit;
+$standby->stop;
+$node->poll_query_until('postgres', 'SELECT count(*) = 0 FROM pg_stat_replication') or die 'the standby stays';
+dead_go('standby');
+$standby->start;
+replayed($node, $standby);
+is($standby->safe_psql('postgres', 'SELECT st.differences(i) FROM st.index i'), '', 'standby: scans find what a sequential scan finds');
+$standby->stop;
 
 # ---- cursors
 
