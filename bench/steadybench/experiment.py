@@ -17,7 +17,7 @@ from .arms import KINDS, Arm
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "experiments"
 SIZES = ("tiny", "quick", "normal", "full")
-# A quick run ends in two minutes an experiment, whatever the machine: no new round begins that would take longer.
+# A quick run ends in two minutes an experiment, whatever the machine: what would take longer is not begun.
 BUDGET = {"tiny": 60, "quick": 112, "normal": 1800, "full": 24 * 3600}
 
 
@@ -124,19 +124,28 @@ class Runner:
         self.prepared = set()       # (place, schema)
 
     def run(self):
-        start = time.monotonic()
-        jobs = [job for number, case in enumerate(self.experiment.chosen_cases()) if (job := self.ready(number, case))]
+        start, budget = time.monotonic(), BUDGET[self.experiment.size]
+        jobs, lasted = {}, {}
+        cases = list(enumerate(self.experiment.chosen_cases()))
         for round_ in range(self.experiment.round_count):
-            began = time.monotonic()
-            for case, arms in jobs:
+            ran = 0
+            for number, case in cases:
+                left = start + budget - time.monotonic()
+                if round_ == 0 and left < 0:
+                    self.result["skipped"].append({"case": case.name, "reason": f"no time left in a {self.experiment.size} run"})
+                elif round_ == 0:
+                    jobs[case.name] = self.ready(number, case)
+                if not jobs.get(case.name) or lasted.get(case.name, 0) > left:
+                    continue
+                arms, began = jobs[case.name], time.monotonic()
                 self.turn(case, arms[::-1] if round_ % 2 else arms, round_)
-            self.result["rounds"] = round_ + 1
-            now = time.monotonic()
-            if now - start + (now - began) > BUDGET[self.experiment.size] and round_ + 1 < self.experiment.round_count:
-                self.say(f"{self.experiment.name}: {round_ + 1} of {self.experiment.round_count} rounds, for the time")
+                lasted[case.name] = time.monotonic() - began
+                ran += 1
+            if not ran:
                 break
-        for _, arms in jobs:
-            for arm in arms:
+            self.result["rounds"] = round_ + 1
+        for arms in jobs.values():
+            for arm in arms or ():
                 arm.close()
         self.result["seconds"] = time.monotonic() - start
         self.judge()
@@ -166,7 +175,7 @@ class Runner:
             with self.guarded(case, arm):
                 place.fresh_schema(arm.schema)
                 self.experiment.prepare(case, arm)
-        return case, arms
+        return arms
 
     def guarded(self, case, arm):
         return Guard(self, case, arm)
@@ -175,27 +184,36 @@ class Runner:
         """One round of a case: the arms' generators are advanced in turn until all have ended."""
         running = {arm: self.experiment.measure(case, arm) for arm in arms if (case.name, arm.name) not in self.dead}
         began = time.monotonic()
-        while running:
-            told = {}
-            for arm in list(running):
-                with self.guarded(case, arm) as guard:
-                    try:
-                        found = next(running[arm])
-                    except StopIteration:
-                        del running[arm]
-                        continue
-                    if isinstance(found, str):
-                        told[arm.name] = found
-                    elif found is not None and getattr(found, "points", True):
-                        self.note(case, arm, round_, found)
-                if guard.failed:
-                    running.pop(arm).close()
-            if told:
-                self.say(f"{self.experiment.name}{' ' + case.name if case.name else ''}: " +
-                         ",  ".join(f"{arm} {text}" for arm, text in told.items()))
+        try:
+            while running:
+                self.sweep(case, running, round_)
+        finally:
+            # Whatever an interrupted arm holds, it lets go now.
+            for generator in running.values():
+                generator.close()
         heads = self.heads(case, round_)
         self.say(f"{self.experiment.name}{' ' + case.name if case.name else ''}, round {round_ + 1}: "
                  f"{time.monotonic() - began:.0f} s{heads}")
+
+    def sweep(self, case, running, round_):
+        """One turn of each arm."""
+        told = {}
+        for arm in list(running):
+            with self.guarded(case, arm) as guard:
+                try:
+                    found = next(running[arm])
+                except StopIteration:
+                    del running[arm]
+                    continue
+                if isinstance(found, str):
+                    told[arm.name] = found
+                elif found is not None and getattr(found, "points", True):
+                    self.note(case, arm, round_, found)
+            if guard.failed:
+                running.pop(arm).close()
+        if told:
+            self.say(f"{self.experiment.name}{' ' + case.name if case.name else ''}: " +
+                     ",  ".join(f"{arm} {text}" for arm, text in told.items()))
 
     def heads(self, case, round_):
         """The first figure of the round, to show while it runs."""

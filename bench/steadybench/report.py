@@ -162,7 +162,7 @@ def section(result):
     out += [f"<p>{prose(paragraph)}</p>" for paragraph in result["text"].split("\n\n")]
     parameters = ", ".join(f"{key} {value:,}" if isinstance(value, int) else f"{key} {value}"
                            for key, value in result["parameters"].items())
-    out.append(f'<p class="small">Size: {e(result["size"])} ({e(parameters)}). Rounds: {result["rounds"]}. '
+    out.append(f'<p class="small">Size: {e(result["size"])} ({e(parameters)}). Rounds: {result["rounds"]} at most. '
                f'Took {result["seconds"]:.0f} s.</p>')
     for failure in result["failures"]:
         out.append(f'<p class="fault"><b>{e(failure["arm"])} failed</b> {e(failure["case"])}: {e(failure["error"])}</p>')

@@ -1,6 +1,7 @@
 """Arms take turns; one that fails is told and leaves the others alone. Without a server."""
 
 import unittest
+import unittest.mock
 
 from steadybench import experiment, places
 from steadybench.experiment import Case, Experiment, Runner
@@ -90,6 +91,25 @@ class RunnerTest(unittest.TestCase):
         self.assertEqual([c["name"] for c in result["cases"]], ["one", "two"])
         self.assertEqual({s["case"]: s["reason"] for s in result["skipped"]},
                          {"new": "needs PostgreSQL 18", "restarted": "this server allows no restart"})
+
+    def test_what_takes_too_long_is_not_begun(self):
+        class Clock:
+            """Every look at it takes four seconds."""
+            now = 0
+
+            def monotonic(self):
+                self.now += 4
+                return self.now
+
+        with unittest.mock.patch.object(experiment, "time", Clock()):
+            result, _ = run(Turns("tiny", rounds=100))
+        self.assertLess(result["seconds"], experiment.BUDGET["tiny"] + 20)
+        rounds = len(result["cases"][0]["figures"][0]["rounds"])
+        self.assertTrue(1 <= rounds < 10, rounds)
+        with unittest.mock.patch.dict(experiment.BUDGET, tiny=-1):
+            result, _ = run(Turns("tiny"))
+        self.assertEqual({s["reason"] for s in result["skipped"]}, {"no time left in a tiny run"})
+        self.assertEqual((result["cases"], result["verdicts"]), ([], []))
 
     def test_an_arm_that_fails_is_told_and_spoils_nothing(self):
         place, one = Pretended(), Turns(fails=("one", "steady", 1))

@@ -21,6 +21,29 @@ def bench(*args, **more):
     return subprocess.run([BENCH / "run", *args], capture_output=True, text=True, stdin=subprocess.DEVNULL, **more)
 
 
+def processes(word, session=None):
+    """Command lines that have a word in them; of one session, or of all."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit() and entry.name != str(os.getpid()):
+            try:
+                command = (entry / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
+                if str(word) in command and session in (None, os.getsid(int(entry.name))):
+                    found.append(command)
+            except OSError:
+                pass
+    return found
+
+
+def wait_for_pgbench(test, process):
+    """Until the load of that run is on."""
+    until = time.monotonic() + 120
+    while not processes("--log-prefix", process.pid):
+        test.assertLess(time.monotonic(), until, "pgbench was not seen")
+        test.assertIsNone(process.poll(), "the run ended before it began")
+        time.sleep(0.05)
+
+
 @unittest.skipUnless(os.environ.get("PGHOST"), "no running server")
 class RunningServer(unittest.TestCase):
     def setUp(self):
@@ -79,6 +102,20 @@ class RunningServer(unittest.TestCase):
         self.assertEqual(self.rows("SELECT count(*) FROM pg_tables WHERE schemaname = 'steady_bench_mine'"), [(1,)])
         self.assertEqual(self.rows(OURS), [("steady_bench_mine",)])
 
+    def test_interrupt_leaves_nothing_behind(self):
+        with open(self.out / "said", "w") as said:
+            process = subprocess.Popen([BENCH / "run", "unique-dead", "--dsn", "dbname=bench_test", "--yes", "--tiny", "--seconds",
+                                        "120", "--out", self.out], stdout=said, stderr=subprocess.STDOUT,
+                                       stdin=subprocess.DEVNULL, start_new_session=True)
+        wait_for_pgbench(self, process)
+        os.killpg(process.pid, signal.SIGINT)
+        self.assertEqual(process.wait(60), 130)
+        self.assertEqual(self.rows(OURS), [])
+        until = time.monotonic() + 60
+        while self.rows("SELECT count(*) FROM pg_stat_activity WHERE datname = 'bench_test'") != [(1,)]:
+            self.assertLess(time.monotonic(), until, "sessions are left")
+            time.sleep(0.05)
+
     def test_what_an_interrupted_run_left_is_taken_away_by_the_next(self):
         self.rows("CREATE SCHEMA steady_bench_7_0; COMMENT ON SCHEMA steady_bench_7_0 IS "
                   "'made by bench/run of steady; dropped by it without asking'")
@@ -93,20 +130,6 @@ class OwnCluster(unittest.TestCase):
 
     ARGS = ("queue", "--arms", "btree", "--tiny", "--pg-config", PG_CONFIG or "")
 
-    @staticmethod
-    def processes(folder):
-        """Processes that have something to do with a folder."""
-        found = []
-        for entry in pathlib.Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    command = (entry / "cmdline").read_bytes().decode(errors="replace")
-                except OSError:
-                    continue
-                if str(folder) in command and entry.name != str(os.getpid()):
-                    found.append(command.replace("\0", " "))
-        return found
-
     def interrupted(self, signum, status):
         work = BENCH.parent / "build/bench"
         with tempfile.TemporaryDirectory() as out, open(pathlib.Path(out) / "said", "w+") as said:
@@ -114,21 +137,17 @@ class OwnCluster(unittest.TestCase):
                                        stdout=said, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
             try:
                 # In the midst of it: two servers, and pgbench at work.
-                until = time.monotonic() + 120
-                while not any("log-prefix" in line for line in self.processes("steady-pgbench-")):
-                    self.assertLess(time.monotonic(), until, "pgbench was not seen")
-                    self.assertIsNone(process.poll(), pathlib.Path(said.name).read_text())
-                    time.sleep(0.05)
+                wait_for_pgbench(self, process)
                 # (A child has its postmaster's command line until it sets its own.)
-                self.assertEqual(len({line for line in self.processes(work) if "/postgres -D" in line}), 2)
+                self.assertEqual(len({line for line in processes(work) if "/postgres -D" in line}), 2)
                 os.killpg(process.pid, signum)
                 self.assertEqual(process.wait(60), status)
             finally:
                 if process.poll() is None:
                     process.terminate()
                     process.wait(60)
-        self.assertEqual(self.processes(work), [])
-        self.assertEqual(self.processes("steady-pgbench-"), [])
+        self.assertEqual(processes(work), [])
+        self.assertEqual(processes("--log-prefix", process.pid), [])
         self.assertFalse(work.exists())
 
     def test_interrupt_leaves_no_server_behind(self):
