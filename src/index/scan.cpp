@@ -344,7 +344,6 @@ static bool read_on(IndexScanDesc scan, ScanDirection dir, Continuation *c)
     PageMatches *m = unused_page(s);
     // From a page that is dead throughout, and from any once pages in between were flagged, the parent may know of a
     // page further on; the less often it did, the more rarely it is asked.
-    bool may_climb = settings::kill && may_skip(witness(scan));
     int empty_pages = 0, patience = 1;
     for (;;)
     {
@@ -352,8 +351,8 @@ static bool read_on(IndexScanDesc scan, ScanDirection dir, Continuation *c)
         int slot;
         Buffer buf;
         reader.want_place = s->dead_ahead;
-        if (may_climb && c->kind == Continuation::Kind::link && c->tuple_size > 0 &&
-            (s->dead_ahead || empty_pages >= patience))
+        if (c->kind == Continuation::Kind::link && c->tuple_size > 0 && (s->dead_ahead || empty_pages >= patience) &&
+            settings::kill && may_skip(witness(scan)))
         {
             SearchKey key;
             edge_place(*tree.schema, *c, &key);

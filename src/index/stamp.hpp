@@ -81,7 +81,7 @@ inline Zone *zone_of(Page page, int entries)
 // Is there a zone of this run, valid or not? On most pages there is none, which is known without counting entries.
 inline bool has_zone(Page page)
 {
-    return current_run != 0 && zone_fits(page, 0) && zone_at(page)->run == current_run;
+    return zone_at(page)->run == current_run && current_run != 0 && zone_fits(page, 0);
 }
 inline StampCode zone_code(const Zone *z, int entry)
 {

@@ -14,15 +14,6 @@ void TupleCodec::report_damaged_entry(Page page, uint16 offset)
     report_corruption(page, "entry's header is damaged");
 }
 
-// A fence, or an entry that may be vacant.
-static inline Entry entry_at_offset(Page page, uint16 offset)
-{
-    auto e = reinterpret_cast<Entry>(page + offset);
-    if (unlikely(!TupleCodec::is_place(page, offset) || !TupleCodec::size_fits(e, offset)))
-        TupleCodec::report_damaged_entry(page, offset);
-    return e;
-}
-
 // Most pages have no zone: then nothing needs to be counted.
 static void lift_zone(ZoneCarrier *zone, Page page)
 {
@@ -113,16 +104,6 @@ int TupleCodec::find_child(const KeySchema &schema, const SearchKey &key, Page p
     if (slot >= slots(page))
         report_corruption(page, "inner page has no downlink");
     return slot;
-}
-
-Entry TupleCodec::high(Page page)
-{
-    return tail(page)->high == 0 ? nullptr : entry_at_offset(page, tail(page)->high);
-}
-
-Entry TupleCodec::low(Page page)
-{
-    return tail(page)->low == 0 ? nullptr : entry_at_offset(page, tail(page)->low);
 }
 
 bool TupleCodec::beyond(const KeySchema &schema, const SearchKey &key, Page page)
@@ -553,7 +534,7 @@ void TupleCodec::erase(Page page, int slot, Patch &patch)
 // room.
 static uint16 overwrite(Page page, uint16 offset, Entry entry, Patch &patch)
 {
-    Size before = offset == 0 ? 0 : entry_size(entry_at_offset(page, offset));
+    Size before = offset == 0 ? 0 : entry_size(TupleCodec::fence(page, offset));
     Size size = entry_size(entry);
     if (size <= before)
     {
@@ -606,7 +587,7 @@ static bool set_fence(Page page, uint16 PageTail::*which, Entry pivot, Patch &pa
     if (pivot == nullptr)
     {
         if (fence != 0)
-            add_waste(page, entry_size(entry_at_offset(page, fence)), patch);
+            add_waste(page, entry_size(TupleCodec::fence(page, fence)), patch);
         fence = 0;
     }
     else

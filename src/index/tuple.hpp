@@ -120,8 +120,21 @@ struct TupleCodec
     static bool beyond(const KeySchema &, const SearchKey &, Page page);
     static bool below(const KeySchema &, const SearchKey &, Page page);
 
-    static Entry high(Page page);  // nullptr: none
-    static Entry low(Page page);
+    static Entry high(Page page)  // nullptr: none
+    {
+        return tail(page)->high == 0 ? nullptr : fence(page, tail(page)->high);
+    }
+    static Entry low(Page page)
+    {
+        return tail(page)->low == 0 ? nullptr : fence(page, tail(page)->low);
+    }
+    static Entry fence(Page page, uint16 offset)
+    {
+        auto e = reinterpret_cast<Entry>(page + offset);
+        if (unlikely(!is_place(page, offset) || !size_fits(e, offset)))
+            report_damaged_entry(page, offset);
+        return e;
+    }
 
     // Bytes that an entry of `size` needs with its slot and its place in the zone.
     static bool fits(Page page, Size size);
