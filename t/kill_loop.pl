@@ -89,14 +89,6 @@ sub make_statements
 
 sub session_file { return $node->basedir . "/session_$_[0]" }
 
-sub psql_start
-{
-	my ($name) = @_;
-	return IPC::Run::start(
-		[ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-f', session_file($name) . '.sql', '-d', $node->connstr('postgres') ],
-		'<', \undef, '>', session_file($name) . '.ledger', '2>', session_file($name) . '.err');
-}
-
 # Each statement is a transaction; when its number is in the ledger it was acknowledged.
 sub write_script
 {
@@ -113,12 +105,6 @@ sub acknowledged
 	my ($name) = @_;
 	my @lines = slurp_file(session_file($name) . '.ledger') =~ /^(\d+)\n/mg;
 	return @lines ? $lines[-1] : 0;
-}
-
-# The postmaster's death leaves backends behind that notice it in their own time; a new one waits for them to be gone.
-sub start_again
-{
-	wait_for('the server to start', sub { $node->start(fail_ok => 1) || ($node->stop('fast', fail_ok => 1) && 0) });
 }
 
 sub same_row
@@ -140,7 +126,7 @@ for my $kill (1 .. $kills)
 	  "SELECT count(n) FROM ledger WHERE t > 't5'", 'SELECT count(*) FROM (SELECT id FROM ledger ORDER BY id LIMIT 20) i';
 	write_script('reader', 0, ((@reads) x 20, ['CHECKPOINT']) x 100);
 
-	my %psql = map { $_ => psql_start($_) } 1 .. $sessions, 'reader';
+	my %psql = map { $_ => psql_start($node, session_file($_) . '.sql', session_file($_) . '.ledger') } 1 .. $sessions, 'reader';
 	my $enough = 50 + int(rand(1500));
 	wait_for("$enough statements", sub {
 		my $sum = 0;
@@ -148,38 +134,7 @@ for my $kill (1 .. $kills)
 		return $sum >= $enough;
 	});
 
-	my $what;
-	if ($kill % 3 == 0)
-	{
-		$what = 'a backend killed';
-		my @pids = split /\n/, $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity
-			WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() ORDER BY pid});
-		kill 'KILL', $pids[ rand @pids ] or die "kill: $!";
-		$_->finish for values %psql;
-		$node->poll_query_until('postgres', 'SELECT true') or die 'no restart';
-	}
-	else
-	{
-		$what = 'the postmaster killed';
-		$node->kill9;
-		$_->finish for values %psql;
-		if ($kill % 3 == 2)
-		{
-			# ... and once more during recovery
-			$what .= ' twice';
-			wait_for('recovery', sub {
-				my $offset = -s $node->logfile;
-				system_log('pg_ctl', '-W', '-D', $node->data_dir, '-l', $node->logfile, 'start');
-				my $log;
-				wait_for('a word from the server',
-					sub { ($log = slurp_file($node->logfile, $offset)) =~ /redo starts|ready to accept|FATAL: .*(lock|shared memory)/ });
-				return $log =~ /redo starts|ready to accept/;
-			});
-			my ($postmaster) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
-			kill 'KILL', $postmaster;
-		}
-		start_again();
-	}
+	my $what = kill_server($node, $kill, values %psql);
 
 	# What is there is what so many statements of each session left; the one after the last acknowledged one may have been
 	# carried out, as a whole.

@@ -9,7 +9,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(is_long seed new_node prepare indexes_ok log_lines wait_for start_standby replayed pages_equal @changes run_change load_setup load_start load_until load_stop);
+our @EXPORT = qw(is_long seed new_node prepare indexes_ok log_lines wait_for start_standby replayed pages_equal @changes run_change load_setup load_start load_until load_stop psql_start kill_server);
 
 # STEADY_LONG=1 asks for the long form of random tests and loops.
 sub is_long { return $ENV{STEADY_LONG} ? 1 : 0 }
@@ -448,6 +448,56 @@ sub load_stop
 	$load->kill_kill;
 	# Clients may be gone before their servers are.
 	$node->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'load'}) or die 'sessions stay';
+}
+
+# ---- killing
+
+# psql in the background, for a script that stops at its first error: a handle for finish().
+sub psql_start
+{
+	my ($node, $script, $out) = @_;
+	return IPC::Run::start([ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-f', $script, '-d', $node->connstr('postgres') ],
+		'<', \undef, '>', $out, '2>', "$out.err");
+}
+
+# The postmaster's death leaves backends behind that notice it in their own time; a new one waits for them to be gone.
+sub start_again
+{
+	my ($node) = @_;
+	wait_for('the server to start', sub { $node->start(fail_ok => 1) || ($node->stop('fast', fail_ok => 1) && 0) });
+}
+
+# Kills a server in one of three ways, waits for what is running on it to end, and has it recover. Returns which way.
+sub kill_server
+{
+	my ($node, $way, @running) = @_;
+	if ($way % 3 == 0)
+	{
+		my @pids = split /\n/, $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity
+			WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() ORDER BY pid});
+		kill 'KILL', $pids[ rand @pids ] or die "kill: $!";
+		$_->finish for @running;
+		$node->poll_query_until('postgres', 'SELECT true') or die 'no restart';
+		return 'a backend killed';
+	}
+	$node->kill9;
+	$_->finish for @running;
+	if ($way % 3 == 2)
+	{
+		# ... and once more during recovery
+		wait_for('recovery', sub {
+			my $offset = -s $node->logfile;
+			system_log('pg_ctl', '-W', '-D', $node->data_dir, '-l', $node->logfile, 'start');
+			my $log;
+			wait_for('a word from the server',
+				sub { ($log = slurp_file($node->logfile, $offset)) =~ /redo starts|ready to accept|FATAL: .*(lock|shared memory)/ });
+			return $log =~ /redo starts|ready to accept/;
+		});
+		my ($postmaster) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
+		kill 'KILL', $postmaster;
+	}
+	start_again($node);
+	return 'the postmaster killed' . ($way % 3 == 2 ? ' twice' : '');
 }
 
 1;
