@@ -172,6 +172,9 @@ const char *TupleCodec::fault(const KeySchema &schema, Page page)
     }
     if (n > 0 && live(page) == 0)
         return "page has gaps but no entry";
+    // Sets of entries have room for so many.
+    if (entries(page) > kMaxEntries)
+        return "page has more entries and gaps than one can have";
     for (int i = n; i < raw_slots(page); i++)
     {
         // Vacant ones follow the last entry downwards, to the edge of the hole.
@@ -306,40 +309,59 @@ static bool append(Page page, int slot, Entry entry, Patch &patch)
 constexpr int kFarGap = 48;
 // One gap for so many entries.
 constexpr int kGapEvery = 12;
+// One in so many of the gaps goes to the place of the insertion.
+constexpr int kHotShare = 4;
 
-static int room_for_gaps(Page page, int entries)
-{
-    int room = header(page)->pd_upper - slots_end(TupleCodec::slots(page) + 1) - zone_need(entries);
-    return std::max(0, room / static_cast<int>(sizeof(uint16)) - 8);
-}
-
-// Rewrites the slot array with gaps spread evenly among its entries; takes new slots from the hole. The zone must be
-// lifted. `at`: a slot's position, kept up to date.
+// Rewrites the slot array with gaps, some at the place of an insertion, where more are likely to come, the others
+// spread evenly; takes new slots from the hole. Gaps that are there are taken back first: where entries always come to
+// the same place, they would pile up elsewhere. The zone must be lifted. `at`: the place's slot, kept up to date.
 static void spread_gaps(Page page, ZoneCarrier &zone, int *at, Patch &patch)
 {
     uint16 old[BLCKSZ / sizeof(uint16)];
     uint16 *slot = TupleCodec::slot_array(page);
-    int n = TupleCodec::slots(page);
-    memcpy(old, slot, n * sizeof(uint16));
-    int gaps = std::min(n / kGapEvery, room_for_gaps(page, n));
-    if (gaps == 0)
-        return;
-    int every = n / gaps, out = 0, target = *at;
+    int n = TupleCodec::slots(page), target = *at, live = 0;
     for (int i = 0; i < n; i++)
     {
         if (i == target)
-            *at = out;
-        slot[out++] = old[i];
-        if (gaps > 0 && (i + 1) % every == 0)
-        {
-            slot[out] = old[i] | TupleCodec::kGap;
-            zone.insert(out, 1);
-            out++;
-            gaps--;
-        }
+            *at = live;
+        if (slot[i] & TupleCodec::kGap)
+            zone.erase(live, 1);
+        else
+            old[live++] = slot[i];
     }
     if (target == n)
-        *at = out;
+        *at = live;
+    target = *at;
+
+    int room = header(page)->pd_upper - slots_end(live + 1) - zone_need(live);
+    int gaps = std::clamp(room / static_cast<int>(sizeof(uint16)) - 8, 0, live / kGapEvery);
+    // Before all others of the index: a DESC index of ascending keys.
+    int here = target == 0 && is_leftmost(page) ? gaps : gaps / kHotShare, spread = gaps - here,
+        every = live / std::max(spread, 1), out = 0;
+    auto gap = [&](uint16 repeat) {
+        slot[out] = repeat | TupleCodec::kGap;
+        zone.insert(out, 1);
+        out++;
+    };
+    for (int i = 0; i <= live; i++)
+    {
+        if (i == target)
+        {
+            *at = out;
+            for (; here > 0; here--)
+                gap(old[std::max(i - 1, 0)]);
+            if (i > 0)
+                *at = out;  // behind those that repeat the entry in front
+        }
+        if (i == live)
+            break;
+        slot[out++] = old[i];
+        if (spread > 0 && (i + 1) % every == 0)
+        {
+            gap(old[i]);
+            spread--;
+        }
+    }
     header(page)->pd_lower = kContents + out * sizeof(uint16);
     note_slots(0, out, patch);
 }

@@ -21,6 +21,7 @@ struct RemovalSet
     uint64 bits[(kMaxEntries + 63) / 64] = {};
     void add(int entry)
     {
+        Assert(entry < kMaxEntries);
         uint64 bit = UINT64CONST(1) << (entry % 64);
         count += (bits[entry / 64] & bit) == 0;
         bits[entry / 64] |= bit;
