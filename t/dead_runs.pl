@@ -133,5 +133,41 @@ for my $dead (@sizes)
 	$holder->query_safe('COMMIT');
 	$holder->quit;
 }
+
+# The same few keys again and again, in a unique index: what is touched for each doesn't grow with the dead versions of it.
+$node->safe_psql('postgres', <<'SQL');
+SET client_min_messages = error;
+DROP TABLE q, u;
+CREATE TABLE keys (id int, n int) WITH (fillfactor = 50);
+CREATE UNIQUE INDEX keys_id ON keys USING steady (id);
+INSERT INTO keys SELECT i, 0 FROM generate_series(1, 200) i;
+SQL
+my %round = ('insert and delete' => 'DELETE FROM keys WHERE id > 0; INSERT INTO keys SELECT i, :round FROM generate_series(1, 200) i;');
+$round{upsert} = q{INSERT INTO keys SELECT i, :round FROM generate_series(1, 200) i ON CONFLICT (id) DO UPDATE SET n = :round;}
+  . q{DELETE FROM keys WHERE id % 4 = :round % 4;} if $node->pg_version >= 18;
+my $holder = $node->background_psql('postgres');
+$holder->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM none');
+my $rounds = is_long() ? 2000 : 200;
+for my $what (sort keys %round)
+{
+	# Pages of the index that so many rounds touch
+	my $touched = sub {
+		my ($from, $to) = @_;
+		my $sum = 'SELECT pg_stat_force_next_flush(); SELECT sum(idx_blks_hit + idx_blks_read) FROM pg_statio_user_indexes';
+		my $run = $by_index . join '', map { $round{$what} =~ s/:round/$_/gr } $from .. $to;
+		my ($before, $after) = map { (split /\n/, $node->safe_psql('postgres', $_))[-1] } $sum, "$run $sum";
+		$after = (split /\n/, $node->safe_psql('postgres', $sum))[-1];
+		return ($after - $before) / ($to - $from + 1);
+	};
+	$touched->(1, 10);
+	my $early = $touched->(11, 30);
+	$touched->(31, $rounds);
+	my $late = $touched->($rounds + 1, $rounds + 20);
+	note "$what: $early pages a round at first, $late at last";
+	cmp_ok($late, '<=', 1.5 * $early, "$what of the same keys: no more pages a round");
+}
+is($holder->query_safe('SELECT count(*) FROM keys'), '200', 'the holder has its rows');
+is($holder->query_safe('SELECT st.differences(i) FROM st.index i'), '', '... by any scan');
+indexes_ok($node, 'the same keys', 1 + 3);
 $node->stop;
 done_testing();

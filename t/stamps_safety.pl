@@ -196,6 +196,38 @@ indexes_ok($node, 'a long key among the dead', 1);
 $holder->quit;
 $node->safe_psql('postgres', 'DROP TABLE long');
 
+# ---- more subtransactions than a snapshot has room for
+
+# One that runs may be missing from such a snapshot.
+sub subtransactions
+{
+	my ($sql) = @_;
+	return "DO \$\$ BEGIN FOR i IN 0 .. 99 LOOP BEGIN $sql; EXCEPTION WHEN division_by_zero THEN END; END LOOP; END \$\$";
+}
+$node->safe_psql('postgres', create('o', 4000));
+my $many = session('BEGIN');
+$many->query(subtransactions('DELETE FROM o WHERE id BETWEEN i * 10 + 1 AND i * 10 + 10'));
+my $middle = old_snapshot();
+$node->safe_psql('postgres', 'DELETE FROM o WHERE id BETWEEN 1001 AND 2000');
+my $after = old_snapshot();
+is($node->safe_psql('postgres', look('o')) =~ s/\n.*//sr, '3000', 'many subtransactions that run: their rows are there');
+$many->query('COMMIT');
+$node->safe_psql('postgres', look('o'));
+stat_is($node, 'o_k', 'killed = 2000 AND flagged_children > 0', 'many subtransactions');
+sees($middle, 'many subtransactions, from before the end of any', 'o', 4000);
+sees($after, 'many subtransactions, from before the end of one', 'o', 3000);
+$many->query('BEGIN');
+$many->query(subtransactions('INSERT INTO other VALUES (i)'));
+$node->safe_psql('postgres', 'DELETE FROM o WHERE id BETWEEN 2001 AND 3000; ' . look('o'));
+is($node->safe_psql('postgres', "$by_index SELECT count(pad) FROM o WHERE id > 0"), '1000', 'others have many of them: a new snapshot has its rows');
+is($node->safe_psql('postgres', q{SELECT st.differences(i) FROM st.index i}), '', '... by any scan');
+sees($middle, 'others have many of them', 'o', 4000);
+sees($after, 'others have many of them, later', 'o', 3000);
+$many->query('ROLLBACK');
+indexes_ok($node, 'many subtransactions', 2);
+$_->quit for $many, $middle, $after;
+$node->safe_psql('postgres', 'DROP TABLE o');
+
 # ---- write skew through pages that a scan could pass over
 
 $node->safe_psql('postgres', create('t', 8000));
