@@ -1,7 +1,7 @@
 # steady: an ordered index access method for PostgreSQL.
 #
 #   make, make install, make installcheck      plain PGXS, against PG_CONFIG
-#     CXX=clang++  WERROR=1  DEBUG=1            other compiler; warnings are errors; own assertions and stop points
+#     CXX=clang++  WERROR=1  DEBUG=1            other compiler; warnings are errors; stop points and checks of pages
 #   make demo                                   the main job on real load, in a throw-away cluster
 #   make bench [PG=15|18]                       every experiment, shortened, with a report in build/report
 #   make test [PG=15|18], make test-long        every test, on servers that it fetches and builds

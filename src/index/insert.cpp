@@ -253,7 +253,7 @@ static Conflict check_unique(Insertion &in, IndexUniqueCheck check)
                 // A live row has the key. That's an error only if ours is still there: CREATE INDEX CONCURRENTLY can
                 // come with a row that was deleted meanwhile.
                 ItemPointerData own = in.entry->t_tid;
-                if (!table_index_fetch_tuple_check(tree.heap, &own, SnapshotSelf, nullptr))
+                if (guarded("own_row") && !table_index_fetch_tuple_check(tree.heap, &own, SnapshotSelf, nullptr))
                 {
                     if (BufferIsValid(other))
                         UnlockReleaseBuffer(other);
@@ -366,6 +366,7 @@ static void place(Insertion &in, bool unchanged, bool unique)
     Page page = page_of(in.leaf);
     Size size = entry_size(in.entry);
     clear_flags(tree, in.leaf, in.key, &in.path);
+    stop_point("insert");
     Place place = find_place(in);
     if (!Codec::fits(page, size))
     {
@@ -381,7 +382,7 @@ static void place(Insertion &in, bool unchanged, bool unique)
     // Writing into a damaged list could damage others, and within the critical section that would be a PANIC.
     if (place.in_posting)
         check_contents(tree, in.leaf);
-    Change change(tree.rel);
+    Change change(tree.rel, tree.schema);
     change.begin();
     Patch &patch = change.touch(in.leaf);
     if (place.in_posting)
@@ -409,7 +410,7 @@ bool insert(const Tree &tree, Datum *values, bool *nulls, ItemPointer tid, Index
         for (int i = 0; i < tree.schema->nkeys && unique; i++)
             unique = !nulls[i];  // NULLs are never equal
 
-    bool is_unique = true;
+    bool is_unique = true, check_again = true;
     for (;;)
     {
         in.key.tail = unique ? Tail::before : Tail::at_tid;
@@ -417,14 +418,23 @@ bool insert(const Tree &tree, Datum *values, bool *nulls, ItemPointer tid, Index
         find_leaf(in);
         if (!unique)
             break;
-        Conflict conflict = check_unique(in, check);
+        Conflict conflict;
+        if (check_again)
+            conflict = check_unique(in, check);
         if (TransactionIdIsValid(conflict.xid))
         {
             UnlockReleaseBuffer(in.leaf);
             wait_for(tree, conflict);
+            stop_point("unique-waited");
+            check_again = guarded("check_again");
             continue;
         }
         is_unique = !conflict.possible;
+        if (!guarded("first_leaf"))
+            UnlockReleaseBuffer(in.leaf);
+        stop_point("unique-checked");
+        if (!guarded("first_leaf"))
+            find_leaf(in);
         if (check == UNIQUE_CHECK_EXISTING || move_to_place(in))
             break;
     }

@@ -373,6 +373,8 @@ bool settle_page(const Tree &tree, PageMatches *m, const Witness &witness, Path 
         return false;
     bool mostly_dead = false;
     bool pinned = BufferIsValid(m->buf);
+    if (m->deaths > 0)
+        stop_point("stamp");
     Buffer buf = pinned ? m->buf : ReadBuffer(tree.rel, m->block);
     if (ConditionalLockBuffer(buf))
     {
@@ -383,7 +385,7 @@ bool settle_page(const Tree &tree, PageMatches *m, const Witness &witness, Path 
         bool sound = page_fault(page, m->block) == nullptr && is_leaf(page) && !has_flag(page, kDeleted);
         int entries = sound ? Codec::entries(page) : 0;
         Zone *zone = nullptr;
-        if (sound && m->deaths > 0 && (unchanged || pinned))
+        if (sound && m->deaths > 0 && (unchanged || pinned || !guarded("pin_or_lsn")))
             zone = zone_for_stamping(page, entries);
         if (zone != nullptr)
         {
@@ -399,7 +401,7 @@ bool settle_page(const Tree &tree, PageMatches *m, const Witness &witness, Path 
             if (!RecoveryInProgress())
                 MarkBufferDirtyHint(buf, true);
         }
-        if (sound && !RecoveryInProgress())
+        if (sound && !(guarded("recovery_flags") && RecoveryInProgress()))
         {
             const Zone *now = zone_of(page, entries);
             mostly_dead = now != nullptr && 2 * static_cast<int>(now->dead) > real_entries(page, entries);

@@ -91,7 +91,7 @@ static void remove_dead(const Tree &tree, Buffer leaf, const RemovalSet &dead, T
 {
     Page page = page_of(leaf);
     log_conflict(tree.rel, tree.heap, BufferGetBlockNumber(leaf), horizon);
-    Change change(tree.rel);
+    Change change(tree.rel, tree.schema);
     change.begin();
     Patch &patch = change.touch(leaf);
     Codec::remove(page, dead, patch);
@@ -210,7 +210,7 @@ static void deduplicate(const Tree &tree, Buffer leaf, Need need)
     PGAlignedBlock made;
     if (!Codec::deduplicate(*tree.schema, page_of(leaf), made.data) || !Codec::fits(made.data, need.gain))
         return;
-    Change change(tree.rel);
+    Change change(tree.rel, tree.schema);
     change.begin();
     Codec::adopt(page_of(leaf), made.data, change.touch(leaf));
     change.commit();
@@ -234,7 +234,7 @@ bool make_room(const Tree &tree, Buffer leaf, Size size, bool unchanged, bool un
         return true;
     if (Codec::fits_compacted(page, std::max(size, kWorthwhile)))
     {
-        Change change(tree.rel);
+        Change change(tree.rel, tree.schema);
         change.begin();
         make_anew(page, size, change.touch(leaf));
         change.commit();

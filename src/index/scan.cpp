@@ -230,9 +230,10 @@ static Buffer follow(IndexScanDesc scan, ScanDirection dir, const Continuation &
             Buffer buf = seek(scan, dir, key, From::root, slot);
             if (BufferIsValid(buf))
                 return buf;
+            stop_point("empty-index");
             // Nothing but the relation can be locked against inserts into an empty index; one may just have happened.
             PredicateLockRelation(tree.rel, scan->xs_snapshot);
-            return seek(scan, dir, key, From::root, slot);
+            return guarded("empty_again") ? seek(scan, dir, key, From::root, slot) : InvalidBuffer;
         }
         case Continuation::Kind::jump:
         {
@@ -338,7 +339,7 @@ static bool read_on(IndexScanDesc scan, ScanDirection dir, Continuation *c)
                       .witness = settings::kill ? &witness(scan) : nullptr};
     // Whoever may come back for the row under a snapshot that others can't outrun needs no interlock with VACUUM: the
     // TID is either still the row's, or the row found there is invisible to the snapshot.
-    bool drop_pin = tree.logged && !scan->xs_want_itup && scan->xs_snapshot != nullptr &&
+    bool drop_pin = tree.logged && !(guarded("scan_pin") && scan->xs_want_itup) && scan->xs_snapshot != nullptr &&
                     IsMVCCSnapshot(scan->xs_snapshot);
 
     PageMatches *m = unused_page(s);
@@ -381,6 +382,7 @@ static bool read_on(IndexScanDesc scan, ScanDirection dir, Continuation *c)
         pg::check_old_snapshot(scan->xs_snapshot, tree.rel, page_of(buf));
         read_matches(reader, buf, slot, m);
         LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+        stop_point("leaf-read");
         if (m->first <= m->last)
         {
             if (drop_pin)

@@ -21,7 +21,7 @@ void make_root(const Tree &tree)
     {
         // Nobody can reach the new page, so its lock can't make anybody wait.
         Buffer root = new_page(tree);
-        Change change(tree.rel);
+        Change change(tree.rel, tree.schema);
         change.begin();
         Patch &root_patch = change.touch(root);
         init_page(page_of(root), Codec::kKind, 0);
@@ -250,7 +250,7 @@ void split_insert(const Tree &tree, Buffer buf, int slot, Entry entry, Path *pat
         if (tail(page_of(next))->left != block)
             report_corruption(tree.rel, BufferGetBlockNumber(next), "left link doesn't lead to the left sibling");
     }
-    if (is_leaf(page))
+    if (is_leaf(page) && guarded("predicate_split"))
         PredicateLockPageSplit(tree.rel, block, right_block);
 
     tail(made_right.data)->left = block;
@@ -261,7 +261,7 @@ void split_insert(const Tree &tree, Buffer buf, int slot, Entry entry, Path *pat
     Zone *zone = zone_of(page);
     bool sticky = zone != nullptr && (zone->flags & kMaybeFlagged);
 
-    Change change(tree.rel);
+    Change change(tree.rel, tree.schema);
     change.begin();
     if (BufferIsValid(child))
     {
@@ -304,6 +304,7 @@ void split_insert(const Tree &tree, Buffer buf, int slot, Entry entry, Path *pat
 
     if (BufferIsValid(next))
         UnlockReleaseBuffer(next);
+    stop_point("split");
     // Child and left half stay locked until the downlink is in: whoever wants to split the right half needs it there.
     insert_downlink(tree, buf, right, path);
 }
@@ -325,7 +326,7 @@ static void grow(const Tree &tree, Buffer left, Entry downlink, Buffer meta_buf)
     Entry first = make_minus_infinity(BufferGetBlockNumber(left));
     Buffer root = new_page(tree);
 
-    Change change(tree.rel);
+    Change change(tree.rel, tree.schema);
     change.begin();
     Patch &left_patch = change.touch(left);
     tail(page_of(left))->flags &= ~kIncompleteSplit;
@@ -400,7 +401,7 @@ static void insert_downlink(const Tree &tree, Buffer left, Buffer right, Path *p
         bool fits = Codec::fits(page_of(parent), size);
         if (fits || Codec::fits_compacted(page_of(parent), size))
         {
-            Change change(tree.rel);
+            Change change(tree.rel, tree.schema);
             change.begin();
             Patch &left_patch = change.touch(left);
             tail(page)->flags &= ~kIncompleteSplit;

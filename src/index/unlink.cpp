@@ -76,7 +76,7 @@ Buffer lock_drained(const Tree &tree, BlockNumber block, int level)
     if (level > 0)
         return lock_page(tree, block, level, Lock::exclusive);
     Buffer buf = pin_page(tree.rel, block);
-    if (!ConditionalLockBufferForCleanup(buf))
+    if (!(guarded("unlink_cleanup") ? ConditionalLockBufferForCleanup(buf) : ConditionalLockBuffer(buf)))
     {
         ReleaseBuffer(buf);
         return InvalidBuffer;
@@ -108,7 +108,7 @@ bool lock_row(const Tree &tree, BlockNumber block, int level, BlockNumber left, 
     {
         Page page = page_of(n->page);
         BlockNumber right = tail(page)->right;
-        if (drained(page, level) && tail(page)->left == left && right != left)
+        if ((drained(page, level) || !guarded("unlink_recheck")) && tail(page)->left == left && right != left)
         {
             n->right = lock_page(tree, right, level, Lock::exclusive);
             if (BufferIsValid(n->right) && tail(page_of(n->right))->left == block)
@@ -150,12 +150,12 @@ bool hand_over(const Tree &tree, const Neighbours &n, int slot, int next)
     }
     bool unknown = has_flag(page, kLowUnknown) || low != Codec::low(page);
 
-    if (leaf)
+    if (leaf && guarded("predicate_unlink"))
         PredicateLockPageCombine(tree.rel, BufferGetBlockNumber(n.page), right_block);
     // Whoever has read a link to the page by now holds an xid or a snapshot that is not newer.
     FullTransactionId safe_xid = ReadNextFullTransactionId();
 
-    Change change(tree.rel);
+    Change change(tree.rel, tree.schema);
     change.begin();
     BlockNumber left_block = InvalidBlockNumber;
     if (BufferIsValid(n.left))
@@ -195,7 +195,8 @@ bool hand_over(const Tree &tree, const Neighbours &n, int slot, int next)
     {
         // The downlink stands for the right sibling from now on. An inner page gets a child that isn't flagged on it.
         StampCode code = zone_code(flags, Codec::entry_number(parent, next));
-        set_zone_code(flags, Codec::entry_number(parent, slot), leaf ? code : kAlive);
+        if (guarded("unlink_flag"))
+            set_zone_code(flags, Codec::entry_number(parent, slot), leaf ? code : kAlive);
     }
     Codec::set_child(parent, slot, right_block, parent_patch);
     Codec::erase(parent, next, parent_patch);
@@ -234,6 +235,7 @@ Outcome take_out(const Tree &tree, BlockNumber block, int level, BlockNumber *pa
     if (high_enough)
         UnlockReleaseBuffer(buf);
     pfree(high);
+    stop_point("unlink");
 
     Neighbours n;
     if (!high_enough || !lock_row(tree, block, level, left, &n))
@@ -263,6 +265,7 @@ Outcome take_out(const Tree &tree, BlockNumber block, int level, BlockNumber *pa
             // A child that isn't flagged on the right sibling is about to come to it, below this parent.
             if (level > 0)
                 clear_flags(tree, n.parent, key, &path);
+            stop_point("unlink-locked");
             if (hand_over(tree, n, slot, next))
                 outcome = Outcome::unlinked;
         }

@@ -224,6 +224,8 @@ Buffer leaf_behind(Walk &w, Entry low)
 bool follows(const Tree &tree, Buffer buf, Buffer next, const char **fault)
 {
     *fault = nullptr;
+    if (!guarded("vacuum_links"))
+        return true;
     LockBuffer(buf, BUFFER_LOCK_SHARE);
     bool linked = tail(page_of(buf))->right == BufferGetBlockNumber(next);
     if (linked)
@@ -265,6 +267,7 @@ Buffer next_leaf(Walk &w, Buffer buf, BlockNumber right)
             fault = "right link of its left sibling leads behind the end of the file";
         else
         {
+            stop_point("vacuum-link");
             Buffer next = pin_readable(w, right);
             if (BufferIsValid(next))
             {
@@ -293,7 +296,10 @@ BlockNumber clean_leaf(Walk &w, Buffer buf, bool *empty)
 {
     RemovalSet dead;
     int kept = 0;
-    LockBufferForCleanup(buf);
+    if (guarded("vacuum_cleanup"))
+        LockBufferForCleanup(buf);
+    else
+        LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
     Page page = page_of(buf);
     each_entry(page, [&](Entry e, int number) {
         for (int i = 0; i < tid_count(e); i++)
@@ -307,7 +313,7 @@ BlockNumber clean_leaf(Walk &w, Buffer buf, bool *empty)
     if (dead.count > 0)
     {
         // Standbys heard of these rows when the heap was pruned.
-        Change change(w.tree.rel);
+        Change change(w.tree.rel, w.tree.schema);
         change.begin();
         Codec::remove(page, dead, change.touch(buf));
         change.commit();

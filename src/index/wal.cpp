@@ -6,6 +6,23 @@ namespace steady
 // are at most a page, the fragment headers come on top.
 static char fragments[Change::kMaxPages][BLCKSZ + Patch::kMaxRanges * 2 * sizeof(uint16)];
 
+static const char *fault_of(const KeySchema &schema, Buffer buf)
+{
+    Page page = BufferGetPage(buf);
+    const char *fault = PageIsNew(page) ? "page is new" : page_fault(page, BufferGetBlockNumber(buf));
+    if (fault != nullptr || tail(page)->kind == PageKind::meta || has_flag(page, kDeleted))
+        return fault;
+    return Codec::fault(schema, page);
+}
+
+void Change::check_pages() const
+{
+    for (int i = 0; i < n_; i++)
+        if (const char *fault = fault_of(*schema_, buf_[i]); fault != nullptr && (sound_[i] || patch_[i].whole()))
+            elog(PANIC, "a change left block %u of index \"%s\" damaged: %s", BufferGetBlockNumber(buf_[i]),
+                 RelationGetRelationName(rel_), fault);
+}
+
 void Change::begin()
 {
     START_CRIT_SECTION();
@@ -19,12 +36,16 @@ Patch &Change::touch(Buffer buf)
     Assert(n_ < kMaxPages);
     Assert(CritSectionCount > 0);
     buf_[n_] = buf;
+    if constexpr (kDebugBuild)
+        sound_[n_] = fault_of(*schema_, buf) == nullptr;
     patch_[n_].reset();
     return patch_[n_++];
 }
 
 void Change::commit()
 {
+    if constexpr (kDebugBuild)
+        check_pages();
     for (int i = 0; i < n_; i++)
         MarkBufferDirty(buf_[i]);
     if (RelationNeedsWAL(rel_))
@@ -50,7 +71,8 @@ void Change::commit()
 
 void log_conflict(Relation index, Relation heap, BlockNumber block, TransactionId horizon)
 {
-    if (!TransactionIdIsNormal(horizon) || !RelationNeedsWAL(index) || !XLogStandbyInfoActive())
+    if (!TransactionIdIsNormal(horizon) || !RelationNeedsWAL(index) || !XLogStandbyInfoActive() ||
+        !guarded("conflict_record"))
         return;
     // The record wants 64 bits; the horizon lies within 2^31 of the next xid, never after it.
     FullTransactionId next = ReadNextFullTransactionId();

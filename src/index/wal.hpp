@@ -5,13 +5,13 @@
 // left before right, meta page last.
 #pragma once
 
-#include "index/patch.hpp"
+#include "index/codec.hpp"
 
 namespace steady
 {
 // One atomic change. From begin() to commit() nothing may raise an error: the pages are changed in place.
 //
-//   Change change(rel);
+//   Change change(rel, schema);
 //   change.begin();
 //   Patch &p = change.touch(buf);  ... change the page, note what changed in p ...
 //   change.commit();
@@ -20,7 +20,7 @@ class Change
   public:
     static constexpr int kMaxPages = 4;  // generic redo's limit
 
-    explicit Change(Relation rel) : rel_(rel)
+    Change(Relation rel, const KeySchema *schema) : rel_(rel), schema_(schema)
     {
     }
     void begin();
@@ -30,10 +30,15 @@ class Change
     void commit();
 
   private:
+    // Nothing is written if a page is damaged that was sound, or is made anew.
+    void check_pages() const;
+
     Relation rel_;
+    const KeySchema *schema_;
     int n_ = 0;
     Buffer buf_[kMaxPages];
     Patch patch_[kMaxPages];
+    bool sound_[kMaxPages];  // of debug builds
 };
 
 // Cancels standby queries that may still need what the coming record removes, or the page that it reuses. `horizon`

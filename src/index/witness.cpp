@@ -37,7 +37,7 @@ void make_witness(Snapshot snapshot, MemoryContext context, Witness *w)
         default:
             // SnapshotAny wants every version (CLUSTER and VACUUM FULL scan with it), a historic snapshot looks at
             // another time.
-            w->kind = Witness::Kind::nothing;
+            w->kind = guarded("snapshot_any") ? Witness::Kind::nothing : Witness::Kind::current;
             return;
     }
     // "snapshot too old" changes what a snapshot may miss.
@@ -87,10 +87,13 @@ bool sees(const Witness &w, StampRange range)
         case Witness::Kind::horizon:
             return GlobalVisTestIsRemovableFullXid(w.snapshot->vistest, FullTransactionIdFromU64(range.largest));
         case Witness::Kind::mvcc:
+            if (!guarded("snapshot_range"))
+                return true;
             open(w);
             // Subtransactions may be missing from a snapshot that had too many.
             return range.largest < w.xmin ||
-                   (range.largest < w.xmax && !w.snapshot->suboverflowed && !w.running.any_in(range));
+                   (range.largest < w.xmax && !(guarded("subxid_overflow") && w.snapshot->suboverflowed) &&
+                    !w.running.any_in(range));
         case Witness::Kind::current:
             return true;
     }
@@ -126,10 +129,10 @@ bool is_heap_table(Relation rel)
 static TransactionId committed_end(HeapTupleHeader tuple)
 {
     uint16 mask = tuple->t_infomask;
-    if ((mask & HEAP_XMAX_INVALID) || HEAP_XMAX_IS_LOCKED_ONLY(mask))
+    if ((mask & HEAP_XMAX_INVALID) || (guarded("locked_only") && HEAP_XMAX_IS_LOCKED_ONLY(mask)))
         return InvalidTransactionId;
     // The update of a HOT chain that goes on where nothing matches: somebody may be in the middle of it.
-    if (HeapTupleHeaderIsHotUpdated(tuple))
+    if (guarded("chain_end") && HeapTupleHeaderIsHotUpdated(tuple))
         return InvalidTransactionId;
     TransactionId xid = HeapTupleHeaderGetUpdateXid(tuple);
     if (!TransactionIdIsNormal(xid) || TransactionIdIsCurrentTransactionId(xid))
@@ -137,7 +140,9 @@ static TransactionId committed_end(HeapTupleHeader tuple)
     if (!(mask & HEAP_XMAX_IS_MULTI) && (mask & HEAP_XMAX_COMMITTED))
         return xid;
     // In this order: a transaction is marked in the commit log before it stops being in progress.
-    return !TransactionIdIsInProgress(xid) && TransactionIdDidCommit(xid) ? xid : InvalidTransactionId;
+    if (guarded("deleter_committed") && (TransactionIdIsInProgress(xid) || !TransactionIdDidCommit(xid)))
+        return InvalidTransactionId;
+    return xid;
 }
 
 Verdict judge_chain_locked(Page page, const ItemPointerData &tid, uint64 *since)
@@ -173,7 +178,7 @@ Verdict judge_chain_locked(Page page, const ItemPointerData &tid, uint64 *since)
         }
         first = false;
         end = committed_end(tuple);
-        if (!HeapTupleHeaderIsHotUpdated(tuple))
+        if (!HeapTupleHeaderIsHotUpdated(tuple) || !guarded("chain_end"))
             break;
         end = InvalidTransactionId;
         previous = HeapTupleHeaderGetUpdateXid(tuple);

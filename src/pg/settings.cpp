@@ -1,5 +1,7 @@
 #include "pg/settings.hpp"
 
+#include "pg/debug.hpp"
+
 namespace steady::settings
 {
 constinit bool kill = true;
@@ -16,6 +18,7 @@ void define()
         "Scans whose snapshots see that transaction as committed skip the entries. Off makes them "
         "visit the rows as long as anybody's snapshot is older. It is there for comparison.",
         &stamps, true, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+    debug::define();
     MarkGUCPrefixReserved("steady");
 }
 }  // namespace steady::settings
