@@ -321,6 +321,46 @@ SQL
 	$run->stop;
 }
 
+# ---- xids beyond 32 bits
+
+my $wraps = 0;
+
+# A server that is about to come to the end of 32 bits
+sub wrapping_node
+{
+	my $wrap = new_node('wrap' . ++$wraps);
+	$wrap->start;
+	prepare($wrap);
+	$wrap->safe_psql($_, 'VACUUM FREEZE') for qw(postgres template1);
+	$wrap->stop;
+	my $xid = 2**32 - 500;
+	append_to_file(sprintf('%s/pg_xact/%04X', $wrap->data_dir, $xid >> 20), "\0" x 2**18);
+	system_or_bail('pg_resetwal', '-x', $xid, '-u', $xid - 1000, $wrap->data_dir);
+	$wrap->start;
+	return $wrap;
+}
+
+guarded('wide_xid', 'rows that are deleted on both sides of the end of 32 bits', sub {
+	my $wrap = wrapping_node();
+	$wrap->safe_psql('postgres', <<'SQL');
+CREATE TABLE other (i int);
+CREATE TABLE t (id int, pad text);
+CREATE INDEX t_i ON t USING steady (id);
+INSERT INTO t SELECT i, 'p' FROM generate_series(1, 4000) i;
+SQL
+	my $old = session($wrap, 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM other');
+	$wrap->safe_psql('postgres', 'DELETE FROM t WHERE id <= 1000');
+	$wrap->safe_psql('postgres', 'DO $$ BEGIN FOR i IN 1..700 LOOP INSERT INTO other VALUES (i); COMMIT; END LOOP; END $$');
+	$wrap->safe_psql('postgres', 'DELETE FROM t WHERE id BETWEEN 1001 AND 2000');
+	look('id > 0', $wrap);
+	my ($smallest, $largest) = map { $wrap->safe_psql('postgres', "SELECT ${_}_stamp FROM steady_stats('t_i')") } qw(smallest largest);
+	my @faults = (differences($old), faults($wrap));
+	push @faults, "stamps from $smallest to $largest" if $smallest >= 2**32 || $largest <= 2**32;
+	$old->quit;
+	$wrap->stop;
+	return @faults;
+});
+
 # ---- standbys
 
 my $standby = start_standby($node, 'standby', "max_standby_streaming_delay = -1\nhot_standby_feedback = off");
@@ -353,6 +393,25 @@ SQL
 	my $rows = $there->query('SELECT count(pad) FROM t WHERE id > 0');
 	$there->quit;
 	return ($rows == 1000 ? () : "$rows rows"), ($waits ? () : 'replay did not wait');
+});
+
+guarded('reuse_record', q{a page to which a standby's scan has a link}, sub {
+	create(8000);
+	my ($low, $high) = second_leaf(session($node));
+	$node->safe_psql('postgres', "DELETE FROM t WHERE id BETWEEN $low AND $high");
+	replayed($node, $standby);
+	my $there = session($standby, 'SET steady.kill = off; BEGIN; DECLARE c CURSOR FOR SELECT id, pad FROM t ORDER BY id');
+	$there->query('FETCH 1 FROM c') eq '1|p' or die 'where does it stand?';
+	look("id BETWEEN $low - 1 AND $high + 1");
+	must_be('deleted_pages > 0');
+	$node->safe_psql('postgres', 'INSERT INTO other VALUES (1)') for 1, 2;
+	$node->safe_psql('postgres', "INSERT INTO t SELECT i, 'right' FROM generate_series(9001, 12000) i");
+	must_be('deleted_pages = 0');
+	my $waits = replay_settles();
+	my $rows = split /\n/, $there->query('FETCH ALL FROM c');
+	$there->quit;
+	my $expected = 7999 - ($high - $low + 1);
+	return ($rows == $expected ? () : "$rows rows of $expected"), ($waits ? () : 'replay did not wait');
 });
 
 guarded('standby_index_only', 'a standby has no index-only scans', sub {

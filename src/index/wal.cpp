@@ -82,7 +82,8 @@ void log_conflict(Relation index, Relation heap, BlockNumber block, TransactionI
 
 void log_reuse(Relation index, Relation heap, BlockNumber block, FullTransactionId safe_xid)
 {
-    if (RelationNeedsWAL(index) && XLogStandbyInfoActive() && FullTransactionIdIsNormal(safe_xid))
+    if (RelationNeedsWAL(index) && XLogStandbyInfoActive() && FullTransactionIdIsNormal(safe_xid) &&
+        guarded("reuse_record"))
         pg::log_conflict(index, heap, block, safe_xid);
 }
 }  // namespace steady

@@ -6,6 +6,8 @@ namespace steady
 {
 static uint64 widen_from(FullTransactionId next, TransactionId xid)
 {
+    if (!guarded("wide_xid"))
+        return xid;
     return U64FromFullTransactionId(next) - static_cast<uint32>(XidFromFullTransactionId(next) - xid);
 }
 

@@ -35,6 +35,7 @@ constexpr const char *kGuards[] = {
     "zone_carried",       // codes move with their entries
     "snapshot_range",     // a snapshot heeds the ranges that it sees as committed
     "subxid_overflow",    // ... which it can't tell where it had too many subtransactions
+    "wide_xid",           // xids are compared in 64 bits
     "snapshot_any",       // SnapshotAny heeds nothing
     "chain_end",          // only the last member of a HOT chain says that the row has ended
     "locked_only",        // an xmax that only locked ends nothing
@@ -57,6 +58,7 @@ constexpr const char *kGuards[] = {
     "safe_xid",            // a deleted page waits for all snapshots that could lead to it
     "safe_for_all",        // ... one's own, too, where the relation is temporary
     "conflict_record",     // standbys are told of what is removed
+    "reuse_record",        // ... and of pages that are used again
     "standby_index_only",  // standbys have no index-only scans
     // unique check
     "first_leaf",   // the first leaf that could have the key stays locked until the entry is in
