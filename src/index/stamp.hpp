@@ -69,7 +69,7 @@ inline Zone *zone_at(Page page)
 }
 inline bool of_this_run(const Zone *z)
 {
-    return current_run != 0 && (guarded("run_id") ? z->run == current_run : z->run != 0);
+    return (guarded("run_id") ? z->run == current_run : z->run != 0) && current_run != 0;
 }
 inline bool zone_fits(Page page, int entries)
 {
