@@ -11,7 +11,8 @@ KEYS = {
 
 
 class Build(experiment.Experiment):
-    """CREATE INDEX on a table that is in memory, without and with two parallel workers, and the size of what comes out."""
+    """CREATE INDEX on a table that is in memory, without and with two parallel workers, and the size of what comes
+    out."""
 
     name, title, order = "build", "CREATE INDEX: time and size", 100
     plotted = ("time, serial", "time, parallel", "size")
@@ -28,7 +29,8 @@ class Build(experiment.Experiment):
     def measure(self, case, arm):
         for name, workers in ("serial", 0), ("parallel", 2):
             arm.sql("RESET ALL", "SET maintenance_work_mem = '256MB'", "DROP INDEX IF EXISTS t_k",
-                    "SET min_parallel_table_scan_size = 0", f"SET max_parallel_maintenance_workers = {workers}", "CHECKPOINT")
+                    "SET min_parallel_table_scan_size = 0", f"SET max_parallel_maintenance_workers = {workers}",
+                    "CHECKPOINT")
             seconds, _ = arm.timed(f"CREATE INDEX t_k ON t USING {arm.method} (k)")
             yield Figure(f"time, {name}", "s", seconds, "less")
         yield Figure("size", "MB", arm.value("SELECT pg_relation_size('t_k') / 1048576.0"), "less")

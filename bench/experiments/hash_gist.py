@@ -12,9 +12,9 @@ CHURN = "\\set k random(1, :keys)\nBEGIN;\nDELETE FROM c WHERE k = :k;\nINSERT I
 
 
 class HashGist(experiment.Experiment):
-    """The server's other methods, for comparison: hash, which got the killing of entries together with btree, and GiST, which
-    got it later. Equality look-ups of random int8 keys, and the same keys deleted and inserted again by one client without
-    VACUUM, nothing held. (GiST on int8 comes with the extension btree_gist.)"""
+    """The server's other methods, for comparison: hash, which got the killing of entries together with btree, and
+    GiST, which got it later. Equality look-ups of random int8 keys, and the same keys deleted and inserted again by
+    one client without VACUUM, nothing held. (GiST on int8 comes with the extension btree_gist.)"""
 
     name, title, order = "hash-gist", "Hash and GiST beside them", 130
     plotted = ("index scan", "throughput", "last / first")
@@ -48,8 +48,8 @@ class HashGist(experiment.Experiment):
         arm.sql("DROP TABLE IF EXISTS c", "CREATE TABLE c (k int8 NOT NULL)")
         arm.index("c", "(k)")
         arm.sql(f"INSERT INTO c SELECT generate_series(1, {self.at.keys})", "VACUUM ANALYZE c")
-        run = arm.pgbench("-n", "-c", 1, "-T", int(self.at.seconds), "-P", 1, "-D", f"keys={self.at.keys}", script=CHURN,
-                          options=FORCED)
+        run = arm.pgbench("-n", "-c", 1, "-T", int(self.at.seconds), "-P", 1, "-D", f"keys={self.at.keys}",
+                          script=CHURN, options=FORCED)
         yield Figure("throughput", "tps", run.tps, "more")
         window = max(1, self.at.seconds // 4)
         yield Figure("last / first", "", run.window(window, True) / run.window(window, False), "more")
@@ -57,4 +57,5 @@ class HashGist(experiment.Experiment):
         yield Series("throughput", "tps", "seconds", [(round(at), tps) for at, tps, _ in run.progress])
 
     def targets(self):
-        return [Target("index scan", "look-ups", over="hash", most=1.0), Target("throughput", "churn", over="hash", least=1.0)]
+        return [Target("index scan", "look-ups", over="hash", most=1.0),
+                Target("throughput", "churn", over="hash", least=1.0)]

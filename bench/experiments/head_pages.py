@@ -16,13 +16,14 @@ PLACES = {
 
 
 class HeadPages(experiment.Experiment):
-    """So many rows are deleted, and an open snapshot keeps them: how many pages of the index does the query touch that asks for the first
-    live row, how long does it take, and how long is it planned? First asked once, by a session that is gone again: that
-    scan meets each dead row. Then measured in a new session, with its first query apart."""
+    """So many rows are deleted, and an open snapshot keeps them: how many pages of the index does the query touch
+    that asks for the first live row, how long does it take, and how long is it planned? First asked once, by a
+    session that is gone again: that scan meets each dead row. Then measured in a new session, with its first query
+    apart."""
 
     name, title, order = "head-pages", "Pages and time to the first live row behind the dead", 50
     plotted = ("pages at the most dead", "time at the most dead", "planning at the most dead")
-    sizes = {"dead": ((100, 1000), (10_000, 100_000, 1_000_000), (10_000, 100_000, 1_000_000), (10_000, 100_000, 1_000_000)),
+    sizes = {"dead": ((100, 1000), *[(10_000, 100_000, 1_000_000)] * 3),
              "asked": (3, 15, 51, 101)}
     rounds = (1, 1, 3, 5)
 

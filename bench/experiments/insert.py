@@ -13,8 +13,9 @@ KEYS = {
 
 
 class Insert(experiment.Experiment):
-    """Rows go into a table with one index, in one statement. The log's bytes are those of the index alone: what the same rows
-    take without an index is taken off. (A stock server lets an index other than its own log by generic records only.)"""
+    """Rows go into a table with one index, in one statement. The log's bytes are those of the index alone: what the
+    same rows take without an index is taken off. (A stock server lets an index other than its own log by generic
+    records only.)"""
 
     name, title, order = "insert", "Inserts, and what they log", 90
     plotted = ("time", "log of the index", "size of the index")

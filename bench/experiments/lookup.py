@@ -8,8 +8,8 @@ KEYS = {"int8": ("i::int8", "k"), "text": ("md5(i::text)", "md5(k::text)")}
 
 
 class Lookup(experiment.Experiment):
-    """A nested loop looks up random keys, one at a time: index scans, which fetch the row too, and index-only scans. And
-    `= ANY` of 1,000 keys at once. Nothing is dead; everything is in memory."""
+    """A nested loop looks up random keys, one at a time: index scans, which fetch the row too, and index-only scans.
+    And `= ANY` of 1,000 keys at once. Nothing is dead; everything is in memory."""
 
     name, title, order = "lookup", "Look-ups of random keys", 80
     plotted = ("index-only", "index scan", "= ANY of 1,000 keys")
@@ -25,8 +25,9 @@ class Lookup(experiment.Experiment):
         arm.index("t", "(k)", name="t_k")
         # The same keys for every arm.
         arm.sql("SELECT setseed(0.5)",
-                f"CREATE TABLE probes AS SELECT {probe} AS k FROM (SELECT 1 + (random() * {self.at.rows - 1})::int8 AS k "
-                f"FROM generate_series(1, {self.at.lookups})) p", "VACUUM ANALYZE t", "VACUUM ANALYZE probes",
+                f"CREATE TABLE probes AS SELECT {probe} AS k "
+                f"FROM (SELECT 1 + (random() * {self.at.rows - 1})::int8 AS k FROM generate_series(1, "
+                f"{self.at.lookups})) p", "VACUUM ANALYZE t", "VACUUM ANALYZE probes",
                 "SELECT count(v) + count(k) FROM t")
 
     def measure(self, case, arm):

@@ -7,10 +7,11 @@ MERGE = ("SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hash
 
 
 class Mark(experiment.Experiment):
-    """Two merge joins that were posted as the worst cases for marking a position in an index scan and going back to it
-    (pgsql-hackers, February 2015, “Reduce pinning in btree indexes”; 12 runs, the best and the worst left out; that patch
-    lost 2 % and 10 %). Of 1M rows with distinct keys a mark is set at each and never gone back to; of 500,000 keys, two
-    rows each, 500,000 marks are set and 500,000 gone back to. The number of rows that the joins return is checked."""
+    """Two merge joins that were posted as the worst cases for marking a position in an index scan and going back to
+    it (pgsql-hackers, February 2015, “Reduce pinning in btree indexes”; 12 runs, the best and the worst left out;
+    that patch lost 2 % and 10 %). Of 1M rows with distinct keys a mark is set at each and never gone back to; of
+    500,000 keys, two rows each, 500,000 marks are set and 500,000 gone back to. The number of rows that the joins
+    return is checked."""
 
     name, title, order = "mark", "Merge joins that mark and go back", 70
     plotted = ("index-only", "index scan")
@@ -23,7 +24,8 @@ class Mark(experiment.Experiment):
 
     def prepare(self, case, arm):
         for table in "t1", "t2":
-            arm.sql(f"CREATE TABLE {table} AS SELECT ({case.key})::int AS a FROM generate_series(0, {self.at.rows - 1}) i")
+            arm.sql(f"CREATE TABLE {table} AS SELECT ({case.key})::int AS a "
+                    f"FROM generate_series(0, {self.at.rows - 1}) i")
             arm.index(table, "(a)")
             arm.sql(f"VACUUM ANALYZE {table}")
         arm.sql("SELECT count(*) FROM t1, (SELECT count(*) FROM t2) x")

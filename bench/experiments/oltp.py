@@ -7,9 +7,9 @@ CLIENTS = {1: "tqnf", 4: "nf", 8: "tqnf", 16: "f", 32: "nf"}
 
 
 class Oltp(experiment.Experiment):
-    """pgbench's own load, TPC-B-like and SELECT-only, from 1 to 32 clients: an index that is good at dead entries must not be
-    worse at everyday work. No loss means that the 95 % interval of the paired ratios reaches 1. (On two processors this
-    says nothing about scaling.)"""
+    """pgbench's own load, TPC-B-like and SELECT-only, from 1 to 32 clients: an index that is good at dead entries
+    must not be worse at everyday work. No loss means that the 95 % interval of the paired ratios reaches 1. (On two
+    processors this says nothing about scaling.)"""
 
     name, title, order = "oltp", "pgbench's everyday load", 120
     sizes = {"seconds": (1, 3, 30, 300), "scale": (1, 10, 10, 100)}
@@ -20,7 +20,8 @@ class Oltp(experiment.Experiment):
     def cases(self):
         for load, args in ("TPC-B-like", ()), ("SELECT-only", ("-S",)):
             for clients, sizes in CLIENTS.items():
-                yield Case(f"{load}, {clients} client{'s' if clients > 1 else ''}", sizes=sizes, more=dict(args=args, clients=clients))
+                yield Case(f"{load}, {clients} client{'s' if clients > 1 else ''}", sizes=sizes,
+                           more=dict(args=args, clients=clients))
 
     def prepare(self, case, arm):
         tpcb.make(arm, self.at.scale)

@@ -2,7 +2,7 @@ from steadybench import experiment
 from steadybench.experiment import Case
 from steadybench.figures import Figure, Series, Target
 
-# The work of one producer, consumer and bystander. The counter row is a part of the published set-up: each job updates it.
+# The work of one producer, consumer and bystander. The counter row is part of the published set-up: each job updates it.
 PRODUCE = "\\set p random(1, 1000000000)\nINSERT INTO jobs (payload) VALUES ('p_' || :p);\n"
 PRODUCE_COUNTED = PRODUCE + "UPDATE counters SET enqueued = enqueued + 1 WHERE workload = 'queue';\n"
 TAKEN = ("DELETE FROM jobs USING (SELECT id FROM jobs ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) head "
@@ -17,10 +17,10 @@ BYSTAND = "\\set id random(1, :rows)\nSELECT id, length(payload) FROM bystander 
 
 
 class Pgque(experiment.Experiment):
-    """The cell that PgQue publishes (benchmark/xmin-horizon in its repository): 4 producers at 800 jobs a second together, 4
-    consumers as fast as they can, 2 bystanders at 100 look-ups a second in a table of 1M rows, 180 s, autovacuum on and as
-    eager as published. Its figures on PostgreSQL 17, nothing held → a REPEATABLE READ transaction open: 797 → 517 jobs/s,
-    consumers 3,798 → 280 tps, their latency 1.0 → 14.3 ms, bystanders 1.35 → 2.05 ms.
+    """The cell that PgQue publishes (benchmark/xmin-horizon in its repository): 4 producers at 800 jobs a second together,
+    4 consumers as fast as they can, 2 bystanders at 100 look-ups a second in a table of 1M rows, 180 s, autovacuum on and
+    as eager as published. Its figures on PostgreSQL 17, nothing held → a REPEATABLE READ transaction open: 797 → 517
+    jobs/s, consumers 3,798 → 280 tps, their latency 1.0 → 14.3 ms, bystanders 1.35 → 2.05 ms.
 
     Its counter row, which every job updates, is a hot spot of its own: so each cell is run with it and without."""
 
@@ -40,8 +40,9 @@ class Pgque(experiment.Experiment):
         for counted in (True, False):
             for held in (False, True):
                 name = ("held" if held else "unheld") + ("" if counted else ", no counter")
-                label = ("a snapshot is open" if held else "nothing is held") + ("" if counted else ", without the counter row")
-                yield Case(name, label, more=dict(held=held, counted=counted))
+                label = "a snapshot is open" if held else "nothing is held"
+                yield Case(name, label + ("" if counted else ", without the counter row"),
+                           more=dict(held=held, counted=counted))
 
     def prepare(self, case, arm):
         arm.sql("CREATE TABLE bystander (id bigint NOT NULL, payload text NOT NULL)",
@@ -51,8 +52,8 @@ class Pgque(experiment.Experiment):
 
     def measure(self, case, arm):
         arm.sql("DROP TABLE IF EXISTS jobs, counters",
-                "CREATE TABLE jobs (id bigserial, payload text NOT NULL, created_at timestamptz NOT NULL DEFAULT now()) WITH "
-                "(autovacuum_vacuum_scale_factor = 0.01, autovacuum_analyze_scale_factor = 0.01, fillfactor = 90)",
+                "CREATE TABLE jobs (id bigserial, payload text NOT NULL, created_at timestamptz NOT NULL DEFAULT now()) "
+                "WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_analyze_scale_factor = 0.01, fillfactor = 90)",
                 "CREATE TABLE counters (workload text, enqueued bigint DEFAULT 0, dequeued bigint DEFAULT 0)")
         # As published: a primary key, and one more index on the same column.
         arm.index("jobs", "(id)", unique=True)
@@ -60,11 +61,12 @@ class Pgque(experiment.Experiment):
         arm.index("counters", "(workload)", unique=True)
         arm.sql("INSERT INTO counters VALUES ('queue')")
         length = ("-n", "-T", int(self.at.seconds), "-P", 1)
-        counted = case.counted
+        produce, consume = (PRODUCE_COUNTED, CONSUME_COUNTED) if case.counted else (PRODUCE, CONSUME)
         with arm.hold("reader" if case.held else "none"):
-            with arm.load(*length, "-c", 4, "-j", 4, "-R", 800, script=PRODUCE_COUNTED if counted else PRODUCE) as producers, \
-                    arm.load(*length, "-c", 4, "-j", 4, script=CONSUME_COUNTED if counted else CONSUME) as consumers, \
-                    arm.load(*length, "-c", 2, "-j", 2, "-R", 100, "-D", f"rows={self.at.rows}", script=BYSTAND) as bystanders:
+            with arm.load(*length, "-c", 4, "-j", 4, "-R", 800, script=produce) as producers, \
+                    arm.load(*length, "-c", 4, "-j", 4, script=consume) as consumers, \
+                    arm.load(*length, "-c", 2, "-j", 2, "-R", 100, "-D", f"rows={self.at.rows}",
+                             script=BYSTAND) as bystanders:
                 produced, consumed, stood = producers.result(), consumers.result(), bystanders.result()
             left = arm.value("SELECT count(*) FROM jobs")
             dead = arm.value("SELECT n_dead_tup FROM pg_stat_user_tables WHERE relid = 'jobs'::regclass")

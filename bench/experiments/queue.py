@@ -62,7 +62,7 @@ class Queue(experiment.Experiment):
             word = "on" if on else "off"
             yield Case(f"checksums-{word}", f"a reader holds it; data checksums {word}", sizes="nf",
                        more=dict(holder="reader", checksums=on))
-        yield Case("partial", "jobs are taken by UPDATE of a state, the index is partial on it; a reader holds the horizon",
+        yield Case("partial", "jobs are taken by UPDATE of a state, the index is partial on it; a reader holds",
                    sizes="qnf", more=dict(holder="reader", way="partial"))
         yield Case("composite", "the same, indexed by state, queue, priority, run_at, id", sizes="tnf",
                    more=dict(holder="reader", way="composite"))

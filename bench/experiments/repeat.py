@@ -10,24 +10,27 @@ THREE = ("btree", "steady", "steady, kills off")
 
 
 class Repeat(experiment.Experiment):
-    """The experiment that brought the killing of index entries into PostgreSQL (pgsql-hackers, May 2002): the same pgbench run
-    again and again without VACUUM, `pgbench -i -s 10`, then `-c 5 -t 1000`. Tellers and branches are few and updated all
-    the time. Nothing holds the horizon, so an index that lets go of dead entries keeps its speed.
+    """The experiment that brought the killing of index entries into PostgreSQL (pgsql-hackers, May 2002): the same
+    pgbench run again and again without VACUUM, `pgbench -i -s 10`, then `-c 5 -t 1000`. Tellers and branches are few
+    and updated all the time. Nothing holds the horizon, so an index that lets go of dead entries keeps its speed.
 
-    The arms take turns run by run. Last / first is the median of the last three runs over that of the first three. With
-    kills off each scan visits the rows of dead entries again."""
+    The arms take turns run by run. Last / first is the median of the last three runs over that of the first three.
+    With kills off each scan visits the rows of dead entries again."""
 
     name, title, order = "repeat", "pgbench again and again, without VACUUM", 10
     plotted = ("last / first", "throughput, last runs")
-    sizes = {"scale": (1, 10, 10, 100), "runs": (3, 10, 10, 10), "transactions": (20, 200, 1000, 10_000), "clients": (5, 5, 5, 5)}
+    sizes = {"scale": (1, 10, 10, 100), "runs": (3, 10, 10, 10), "transactions": (20, 200, 1000, 10_000),
+             "clients": (5, 5, 5, 5)}
     rounds = (1, 2, 3, 3)
     holder = "none"
 
     def cases(self):
         yield Case("plain", "as pgbench has it: most updates are HOT and leave no index entry", THREE)
-        yield Case("indexed", "with an index on the balances: every update leaves dead entries", THREE, more=dict(balances=True))
+        yield Case("indexed", "with an index on the balances: every update leaves dead entries", THREE,
+                   more=dict(balances=True))
         yield Case("vacuum", "with pgbench's own vacuum between the runs (no -n)", more=dict(args=()))
-        yield Case("checkpoint", "with vacuum and a checkpoint between", sizes="tnf", more=dict(args=(), checkpoint=True))
+        yield Case("checkpoint", "with vacuum and a checkpoint between", sizes="tnf",
+                   more=dict(args=(), checkpoint=True))
         yield Case("planner", "the planner chooses the scan", sizes="tnf", more=dict(options=""))
 
     def measure(self, case, arm):
@@ -39,8 +42,8 @@ class Repeat(experiment.Experiment):
             for _ in range(self.at.runs):
                 if case.more.get("checkpoint"):
                     arm.sql("CHECKPOINT")
-                runs.append(arm.pgbench(*case.more.get("args", ("-n",)), "-c", self.at.clients, "-t", self.at.transactions,
-                                        options=case.more.get("options", FORCED)))
+                runs.append(arm.pgbench(*case.more.get("args", ("-n",)), "-c", self.at.clients, "-t",
+                                        self.at.transactions, options=case.more.get("options", FORCED)))
                 yield f"run {len(runs)} of {self.at.runs}: {runs[-1].tps:.0f} tps"
         tps = [run.tps for run in runs]
         part = min(3, len(tps) // 2)

@@ -6,8 +6,8 @@ Repeat = experiment.load("repeat")
 
 
 class RepeatHeld(Repeat):
-    """The same repeated pgbench runs while an idle transaction keeps an old snapshot: nothing that dies can be removed, and a
-    btree's scans walk over more and more of it."""
+    """The same repeated pgbench runs while an idle transaction keeps an old snapshot: nothing that dies can be
+    removed, and a btree's scans walk over more and more of it."""
 
     name, title, order = "repeat-held", "pgbench again and again, an old snapshot open", 20
     sizes = Repeat.sizes | {"runs": (3, 5, 5, 5), "transactions": (20, 1000, 4000, 10_000)}

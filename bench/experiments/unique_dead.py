@@ -9,10 +9,10 @@ UPSERT = "\\set k random(1, :keys)\nINSERT INTO u VALUES (:k, 0) ON CONFLICT (k)
 
 
 class UniqueDead(experiment.Experiment):
-    """The same keys of a unique index are deleted and inserted again, or upserted, while an old snapshot keeps every version.
-    A unique check has to pass all dead versions of its key: the growing time in _bt_check_unique that was seen when index
-    entries were first killed. One client, so that nothing but the index makes it slow. (Before PostgreSQL 18 the server
-    refuses ON CONFLICT with a unique index that is not a btree.)"""
+    """The same keys of a unique index are deleted and inserted again, or upserted, while an old snapshot keeps every
+    version. A unique check has to pass all dead versions of its key: the growing time in _bt_check_unique that was
+    seen when index entries were first killed. One client, so that nothing but the index makes it slow. (Before
+    PostgreSQL 18 the server refuses ON CONFLICT with a unique index that is not a btree.)"""
 
     name, title, order = "unique-dead", "Unique checks over ever more dead versions", 60
     plotted = ("throughput at the end", "last / first")
@@ -21,7 +21,8 @@ class UniqueDead(experiment.Experiment):
 
     def cases(self):
         yield Case("replace", "DELETE and INSERT of the same key", more=dict(script=REPLACE))
-        yield Case("upsert", "INSERT … ON CONFLICT DO UPDATE of an indexed column", since=18, more=dict(script=UPSERT))
+        yield Case("upsert", "INSERT … ON CONFLICT DO UPDATE of an indexed column", since=18,
+                   more=dict(script=UPSERT))
 
     def measure(self, case, arm):
         arm.sql("DROP TABLE IF EXISTS u", "CREATE TABLE u (k int NOT NULL, v int NOT NULL)")

@@ -7,8 +7,8 @@ from steadybench.figures import Figure, Target
 
 
 class Vacuum(experiment.Experiment):
-    """One row in ten is deleted, at random, then VACUUM. The index phase is what the server's own progress view shows as
-    vacuuming and cleaning up indexes, looked at every millisecond."""
+    """One row in ten is deleted, at random, then VACUUM. The index phase is what the server's own progress view shows
+    as vacuuming and cleaning up indexes, looked at every millisecond."""
 
     name, title, order = "vacuum", "VACUUM's passes over the index", 110
     plotted = ("index phase", "VACUUM")
@@ -32,7 +32,8 @@ class Vacuum(experiment.Experiment):
         arm.verify()
 
     def targets(self):
-        return [Target("index phase", case.name, over="btree", most=0.8, rows=1_000_000) for case in self.chosen_cases()]
+        return [Target("index phase", case.name, over="btree", most=0.8, rows=1_000_000)
+                for case in self.chosen_cases()]
 
 
 class Phases:

@@ -35,7 +35,8 @@ class Arm:
 
     def options(self, more=""):
         # Compiling a query takes longer than what is measured here, and no arm has to do with it.
-        return f"-c search_path={self.schema} -c client_min_messages=error -c jit=off {self.kind.options} {more}".strip()
+        ours = f"-c search_path={self.schema} -c client_min_messages=error -c jit=off"
+        return f"{ours} {self.kind.options} {more}".strip()
 
     def connect(self, more=""):
         return self.place.connect(options=self.options(more))

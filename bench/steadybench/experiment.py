@@ -1,12 +1,14 @@
 """What an experiment is, and how one is run: cases, arms that take turns, rounds, the log searched after each turn.
 
-An experiment is one file in bench/experiments: a class that names its arms and cases, prepares an arm's tables, and in
-`measure` yields figures. Whenever it yields, the next arm has its turn: so arms are interleaved A B A B as finely as the
-experiment says, and nothing about that is written twice. (So it holds nothing at a yield that the other arm would feel.)"""
+An experiment is one file in bench/experiments: a class that names its arms and cases, prepares an arm's tables, and
+in `measure` yields figures. Whenever it yields, the next arm has its turn: so arms are interleaved A B A B as finely
+as the experiment says, and nothing about that is written twice. (So it holds nothing at a yield that the other arm
+would feel.)"""
 
 import dataclasses
 import importlib.util
 import inspect
+import os
 import pathlib
 import statistics
 import time
@@ -23,7 +25,8 @@ BUDGET = {"tiny": 60, "quick": 112, "normal": 1800, "full": 24 * 3600}
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One variant of an experiment. `sizes` are the initials of the sizes that include it; `more` is the experiment's."""
+    """One variant of an experiment. `sizes` are the initials of the sizes that include it; `more` is the
+    experiment's."""
 
     name: str
     label: str = ""
@@ -132,7 +135,8 @@ class Runner:
             for number, case in cases:
                 left = start + budget - time.monotonic()
                 if round_ == 0 and left < 0:
-                    self.result["skipped"].append({"case": case.name, "reason": f"no time left in a {self.experiment.size} run"})
+                    self.result["skipped"].append(
+                        {"case": case.name, "reason": f"no time left in a {self.experiment.size} run"})
                 elif round_ == 0:
                     jobs[case.name] = self.ready(number, case)
                 if not jobs.get(case.name) or lasted.get(case.name, 0) > left:
@@ -148,6 +152,7 @@ class Runner:
             for arm in arms or ():
                 arm.close()
         self.result["seconds"] = time.monotonic() - start
+        self.result["load"] = os.getloadavg()[0]
         self.judge()
         return self.result
 
@@ -249,12 +254,12 @@ class Runner:
                 figure["ratios"] = {
                     f"{arm} / btree": told for arm in case["arms"] if arm != "btree" and
                     (told := figures.summary(figures.ratios(figure["rounds"], arm, figure["rounds"], "btree")))}
-        asked = {c.name for c in self.experiment.chosen_cases()} | {""}
+        asked, arms = {c.name for c in self.experiment.chosen_cases()} | {""}, self.experiment.only_arms
         self.result["verdicts"] = [
             target.verdict(find, self.experiment.length(), self.experiment.rows(), self.experiment.size == "tiny")
             for target in self.experiment.targets()
             if target.case in asked and (target.over_case is None or target.over_case in asked) and
-            (self.experiment.only_arms is None or {target.arm, target.over or target.arm} <= set(self.experiment.only_arms))
+            (arms is None or {target.arm, target.over or target.arm} <= set(arms))
             and target.case not in {s["case"] for s in self.result["skipped"]}]
 
 

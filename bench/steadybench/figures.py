@@ -53,8 +53,8 @@ def summary(values):
         return None
     inner = sorted(values)[1:-1]
     trimmed = {"mean": statistics.fmean(inner), "deviation": statistics.stdev(inner)} if len(values) >= 4 else None
-    return {"median": statistics.median(values), "least": min(values), "most": max(values), "interval": interval(values),
-            "rounds": len(values), "trimmed": trimmed}
+    return {"median": statistics.median(values), "least": min(values), "most": max(values),
+            "interval": interval(values), "rounds": len(values), "trimmed": trimmed}
 
 
 def of_arm(rounds, arm):
@@ -92,10 +92,10 @@ class Target:
         return f"≥ {self.least:g}" if self.least is not None else f"≤ {self.most:g}"
 
     def what(self):
-        other = [self.arm]
-        if self.over or self.over_case is not None:
-            other.append(" / " + (self.over or self.arm) + (f" in “{self.over_case}”" if self.over_case is not None else ""))
-        return "".join(other)
+        if self.over is None and self.over_case is None:
+            return self.arm
+        place = f" in “{self.over_case}”" if self.over_case is not None else ""
+        return f"{self.arm} / {self.over or self.arm}{place}"
 
     def verdict(self, figures, length=math.inf, rows=math.inf, tiny=False):
         """What came of it. `figures` finds {"rounds": [...], "better": ...} by (case, figure name), or None."""
@@ -106,8 +106,8 @@ class Target:
             base = figures(self.case if self.over_case is None else self.over_case, self.figure)
             values = ratios(mine["rounds"], self.arm, base["rounds"], self.over or self.arm) if base else []
         found = summary(values)
-        result = {"case": self.case, "figure": self.figure, "what": self.what(), "target": self.text(), "note": self.note,
-                  "found": found, "least": self.least, "most": self.most, "ratio": compared}
+        result = {"case": self.case, "figure": self.figure, "what": self.what(), "target": self.text(),
+                  "note": self.note, "found": found, "least": self.least, "most": self.most, "ratio": compared}
         if not found:
             return result | {"verdict": "no figures"}
         why_not = ("so small a run says nothing" if tiny else

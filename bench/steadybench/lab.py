@@ -1,10 +1,11 @@
-"""Everything around the experiments: a server with the extension, places by what they are to be like, and the facts that a
-report begins with."""
+"""Everything around the experiments: a server with the extension, places by what they are to be like, and the facts
+that a report begins with."""
 
 import datetime
 import fcntl
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -14,6 +15,12 @@ from . import experiment, places
 
 FLAVOURS = {"15": "distribution"}   # others are built from source, without assertions
 STANDARD_PGBENCH = pathlib.Path("/usr/lib/postgresql/15/bin/pgbench")
+
+
+def patch_set(source):
+    """As the names of servers that tools/server built tell it."""
+    built = re.search(r"/[\d.]+-(\w+)-(?:plain|assert)/", source)
+    return {"stock": "none"}.get(built[1], built[1]) if built else "as installed"
 
 
 class Lab:
@@ -59,7 +66,8 @@ class Lab:
         pg_config = self.pg_config or subprocess.check_output(
             [harness.ROOT / "tools/server", self.pg, FLAVOURS.get(self.pg, "plain")], text=True).strip()
         self.server = harness.Server(self.work, pg_config)
-        self.pgbench = self.pgbench or (STANDARD_PGBENCH if STANDARD_PGBENCH.exists() else self.server.bindir / "pgbench")
+        if not self.pgbench:
+            self.pgbench = STANDARD_PGBENCH if STANDARD_PGBENCH.exists() else self.server.bindir / "pgbench"
         self.source = pg_config
         if self.with_steady:
             self.say(f"building the extension for PostgreSQL {self.server.version} ({pg_config})")
@@ -72,7 +80,8 @@ class Lab:
                 raise places.Unavailable("needs a cluster of its own")
             return self.open[None]
         if spec not in self.open:
-            self.open[spec] = place = places.ThrowAway(self.server, f"cluster{len(self.open)}", spec, self.extra, self.pgbench)
+            name = f"cluster{len(self.open)}"
+            self.open[spec] = place = places.ThrowAway(self.server, name, spec, self.extra, self.pgbench)
             place.prepare(self.with_steady)
         return self.open[spec]
 
@@ -96,9 +105,10 @@ class Lab:
         else:
             version = subprocess.check_output([self.server.bindir / "postgres", "--version"], text=True).strip()
             source = self.source
-        program = subprocess.check_output([self.pgbench or self.open[None].pgbench_program, "--version"], text=True).strip()
+        program = self.pgbench or self.open[None].pgbench_program
+        program = subprocess.check_output([program, "--version"], text=True).strip()
         return {
-            "commit": self.commit, "server": version, "server from": str(source), "patch set": "none (stock server)",
+            "commit": self.commit, "server": version, "server from": str(source), "patch set": patch_set(str(source)),
             "pgbench": program, "processors": f"{os.cpu_count()} × {places.processor()}",
             "memory": f"{places.memory() / 2**30:.0f} GB", "load average before": f"{self.load_before:.2f}",
             "load average after": f"{os.getloadavg()[0]:.2f}",

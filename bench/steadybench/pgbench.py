@@ -24,7 +24,8 @@ class Run:
 
     def percentile(self, share):
         """Latency in ms that this share of the transactions did not exceed."""
-        return self.latencies[min(len(self.latencies) - 1, int(len(self.latencies) * share))] / 1000 if self.latencies else None
+        count = len(self.latencies)
+        return self.latencies[min(count - 1, int(count * share))] / 1000 if count else None
 
     def window(self, seconds, end):
         """Average tps of the first or last so many seconds; of a run that was too short to tell, of all of it."""
@@ -58,7 +59,7 @@ def parse(output, messages):
 
 
 def read_latencies(files):
-    """Latencies in µs of every transaction in pgbench's logs, sorted. A line: client, number, µs, script, time, ..."""
+    """Latencies in µs of every transaction in pgbench's logs, sorted. A line: client, number, µs, ..."""
     found = array.array("L")
     for file in files:
         with open(file) as lines:

@@ -69,7 +69,8 @@ class Place:
             self.sql(f"CREATE EXTENSION steady SCHEMA {SCHEMA}")
 
     def fresh_schema(self, name):
-        self.sql(f"DROP SCHEMA IF EXISTS {name} CASCADE", f"CREATE SCHEMA {name}", f"COMMENT ON SCHEMA {name} IS '{MARK}'")
+        self.sql(f"DROP SCHEMA IF EXISTS {name} CASCADE", f"CREATE SCHEMA {name}",
+                 f"COMMENT ON SCHEMA {name} IS '{MARK}'")
 
     def clear(self):
         """Drop every schema of ours. What has our name without our mark is somebody else's, and stops us."""
@@ -89,7 +90,8 @@ class Place:
 
     def settings(self):
         return dict(self.sql("SELECT name, setting || coalesce(' ' || unit, '') FROM pg_settings WHERE source NOT IN "
-                             "('default', 'override', 'client', 'session') AND name NOT IN ('application_name', 'TimeZone', "
+                             "('default', 'override', 'client', 'session') AND name NOT IN "
+                             "('application_name', 'TimeZone', "
                              "'listen_addresses', 'port', 'unix_socket_directories', 'lc_messages', 'lc_monetary', "
                              "'lc_numeric', 'lc_time', 'log_timezone', 'default_text_search_config') ORDER BY name"))
 
@@ -138,8 +140,8 @@ class ThrowAway(Place):
         self.env = self.cluster.env
 
     def conninfo(self, **more):
-        return psycopg2.extensions.make_dsn(**{"host": self.env["PGHOST"], "port": self.env["PGPORT"], "user": "postgres",
-                                               "dbname": "postgres"} | more)
+        parts = {"host": self.env["PGHOST"], "port": self.env["PGPORT"], "user": "postgres", "dbname": "postgres"}
+        return psycopg2.extensions.make_dsn(**parts | more)
 
     pgbench_conninfo = conninfo
 
@@ -149,7 +151,8 @@ class ThrowAway(Place):
         return self.standby_place
 
     def caught_up(self):
-        return self.value("SELECT coalesce(bool_and(replay_lsn >= pg_current_wal_lsn()), false) FROM pg_stat_replication")
+        return self.value("SELECT coalesce(bool_and(replay_lsn >= pg_current_wal_lsn()), false) "
+                          "FROM pg_stat_replication")
 
     def restart(self):
         self.cluster.restart()

@@ -1,5 +1,5 @@
-"""Plots of one experiment, as SVG to stand in a page. Each is drawn twice, for a wide and for a narrow window, since a picture
-that is scaled down has letters that nobody can read."""
+"""Plots of one experiment, as SVG to stand in a page. Each is drawn twice, for a wide and for a narrow window, since a
+picture that is scaled down has letters that nobody can read."""
 
 import io
 import math
@@ -79,7 +79,8 @@ def lines(result, name, slug):
     def draw(width, narrow):
         columns = 1 if narrow else min(3, len(panels))
         rows = math.ceil(len(panels) / columns)
-        figure, axes = plt.subplots(rows, columns, figsize=(width, 0.15 + 2.45 * rows), squeeze=False, layout="constrained")
+        figure, axes = plt.subplots(rows, columns, figsize=(width, 0.15 + 2.45 * rows), squeeze=False,
+                                    layout="constrained")
         for axis in axes.flat[len(panels):]:
             axis.set_visible(False)
         for axis, (case, series) in zip(axes.flat, panels):
@@ -91,7 +92,8 @@ def lines(result, name, slug):
                 xs = [p[0] for p in points]
                 axis.plot(xs, [p[1] for p in points], color=colour, linestyle=dashes,
                           marker=mark if len(xs) <= 12 else None, markersize=4)
-                axis.fill_between(xs, [p[2] for p in points], [p[3] for p in points], color=colour, alpha=0.15, linewidth=0)
+                axis.fill_between(xs, [p[2] for p in points], [p[3] for p in points], color=colour, alpha=0.15,
+                                  linewidth=0)
             if series["log"]:
                 axis.set_xscale("log")
                 axis.set_yscale("log")
@@ -120,7 +122,8 @@ def bars(result, slug):
     found.reverse()
 
     def draw(width, narrow):
-        figure, axis = plt.subplots(figsize=(width, 0.75 + (0.52 if narrow else 0.27) * len(found)), layout="constrained")
+        height = 0.75 + (0.52 if narrow else 0.27) * len(found)
+        figure, axis = plt.subplots(figsize=(width, height), layout="constrained")
         names = []
         for place, (case, told_figure, what, told) in enumerate(found):
             value, less = told["median"], told_figure["better"] == "less"

@@ -2,7 +2,8 @@
 
 from . import holders, places
 
-TABLES = {"pgbench_accounts": ("aid", "abalance"), "pgbench_tellers": ("tid", "tbalance"), "pgbench_branches": ("bid", "bbalance")}
+TABLES = {"pgbench_accounts": ("aid", "abalance"), "pgbench_tellers": ("tid", "tbalance"),
+          "pgbench_branches": ("bid", "bbalance")}
 
 
 def base(arm, scale):

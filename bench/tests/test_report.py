@@ -58,8 +58,8 @@ def result(name="queue", hostile="<b>&\"'"):
     case = {"name": "reader", "label": f"held {hostile}", "arms": ["btree", "steady"], "figures": [figure],
             "series": [series, grown]}
     found = figures.Target(figure["name"], "reader", over="btree", most=0.4).verdict(lambda *_: figure)
-    return {"name": name, "title": f"A queue {hostile}", "text": "One.\n\nTwo `x`.", "size": "quick", "parameters": {"rows": 1000},
-            "cases": [case], "failures": [{"case": "reader", "arm": "steady", "error": f"it broke {hostile}"}],
+    return {"name": name, "title": f"A queue {hostile}", "text": "One.\n\nTwo `x`.", "size": "quick",
+            "parameters": {"rows": 1000}, "cases": [case], "failures": [{"case": "reader", "arm": "steady", "error": f"it broke {hostile}"}],
             "skipped": [{"case": "standby", "reason": "no"}], "rounds": 2, "seconds": 3.0, "plotted": [figure["name"]],
             "settings": {"fsync": "off"}, "verdicts": [found],
             "log": {"btree": {"ERROR": 1, "WARNING": 0, "FATAL": 0, "PANIC": 0, "samples": [f"ERROR:  {hostile}"]}}}
@@ -92,8 +92,8 @@ class Report(unittest.TestCase):
 
     def test_what_was_given_is_there(self):
         text = "".join(self.parsed.text)
-        for wanted in ("c0ffee", "bench/run queue", "not met", "it broke <b>&\"'", "≤ 0.4", "0.477×", "fsync = off", "A queue <b>&\"'",
-                       "ERROR:  <b>&\"'", "Two x."):
+        for wanted in ("c0ffee", "bench/run queue", "not met", "it broke <b>&\"'", "≤ 0.4", "0.477×", "fsync = off",
+                       "A queue <b>&\"'", "ERROR:  <b>&\"'", "Two x."):
             self.assertTrue(wanted in text, wanted)
 
     def test_verdicts_come_before_the_plots(self):

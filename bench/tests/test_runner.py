@@ -74,7 +74,8 @@ class RunnerTest(unittest.TestCase):
         one = Turns()
         run(one)
         first = [(arm, step) for case, arm, step in one.order if case == "one"]
-        self.assertEqual(first[:6], [("btree", 0), ("steady", 0), ("btree", 1), ("steady", 1), ("btree", 2), ("steady", 2)])
+        self.assertEqual(first[:6], [("btree", 0), ("steady", 0), ("btree", 1), ("steady", 1), ("btree", 2),
+                                     ("steady", 2)])
         # The next round begins with the other one.
         self.assertEqual(first[6:8], [("steady", 0), ("btree", 0)])
 
