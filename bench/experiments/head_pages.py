@@ -38,13 +38,13 @@ class HeadPages(experiment.Experiment):
             for name, value in found.items():
                 if name in points:
                     points[name].append((dead, value))
-        for name, unit in ("pages", "pages of the index"), ("time", "ms"), ("planning", "ms"):
+        for name, unit in ("pages", "of the index"), ("time", "ms"), ("planning", "ms"):
             # Growth over the whole range; planning and time are in microseconds where they are flat.
             yield Figure(f"{name} at the most dead", unit, points[name][-1][1], "less")
             yield Figure(f"{name}, most / fewest dead", "", points[name][-1][1] / points[name][0][1], "less")
-        yield Figure("pages of a new session's first query", "pages of the index", found["first pages"], "less")
+        yield Figure("pages of a new session's first query", "of the index", found["first pages"], "less")
         yield Figure("first look at all dead", "ms", found["stamping"], "less")
-        yield Series("pages", "pages of the index", "dead entries", points["pages"], log=True)
+        yield Series("pages", "of the index", "dead entries", points["pages"], log=True)
         yield Series("time", "ms", "dead entries", points["time"], log=True)
 
     def one(self, where, arm, dead):

@@ -132,7 +132,8 @@ def bars(result, slug):
             axis.barh(place, value - 1, left=1, height=0.62, color=colour, hatch=None if good else "////",
                       edgecolor="white", linewidth=0)
             axis.plot([told["least"], told["most"]], [place, place], color="#222222", linewidth=1.2)
-            axis.annotate(f"{value:.2f}" if value < 10 else f"{value:.0f}", (max(1, told["most"], value), place),
+            shown = f"{value:.2g}" if value < 0.1 else f"{value:.{2 if value < 10 else 0}f}"
+            axis.annotate(shown, (max(1, told["most"], value), place),
                           textcoords="offset points", xytext=(5, 0), va="center", fontsize=8)
             arm = "" if len(case["arms"]) == 2 else f" ({what.split(' / ')[0]})"
             label = ": ".join(filter(None, [case["name"], told_figure["name"]])) + arm
@@ -141,12 +142,12 @@ def bars(result, slug):
         axis.set_xscale("log")
         low, high = min(values), max(values)
         axis.set_xlim(low / 1.15, high * (high / low * 1.3) ** (0.28 if narrow else 0.1))
-        ticks = [t for t in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-                 if low / 1.2 <= t <= high * 1.2]
+        fine = [mantissa * 10.0 ** power for power in range(-6, 7) for mantissa in (1, 2, 5)]
+        ticks = [t for t in fine if low / 1.2 <= t <= high * 1.2]
         if len(ticks) < 3:
             ticks = [t for t in (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.5, 2) if low / 1.1 <= t <= high * 1.1]
-        if narrow and len(ticks) > 6:
-            ticks = [t for t in ticks if t in (0.01, 0.1, 1, 10, 100, 1000)]
+        if len(ticks) > (6 if narrow else 12):
+            ticks = [t for t in ticks if t in fine[::3]]
         axis.set_xticks(ticks, [f"{t:g}" for t in ticks])
         axis.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
         axis.axvline(1, color="#222222", linewidth=1)
