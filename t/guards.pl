@@ -120,9 +120,6 @@ guarded('flag_clearing', 'rows that come among the dead', sub {
 	return @faults;
 });
 
-# Keys so wide that a few hundred make a tree of four levels
-my $wide = "lpad(id::text, 4, '0') || " . join ' || ', map { "md5(id::text || '$_')" } 1 .. 30;
-
 guarded('whole_way', 'a clearing of flags that broke off', sub {
 	create(600, key => $wide);
 	my $old = session($node, $old_snapshot);

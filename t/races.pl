@@ -354,6 +354,46 @@ guarded('empty_again', 'write skew over an index that has no entry yet', sub {
 	return $rows eq '1' ? () : 'both filled the empty index';
 });
 
+# ---- a tree of four levels with runs of dead entries, at each point, while others write and read all over it
+
+my $read = "SELECT count(pad) FROM t WHERE $wide > '0'";
+for my $case (
+	[ 'stamp', $read, 2, 5, 12 ],
+	[ 'flag', $read, 2, 5, 12 ],
+	[ 'unlink', $read, 1, 2, 3 ],
+	[ 'unlink-locked', $read, 1, 2, 3 ],
+	[ 'insert', q{INSERT INTO t SELECT i, 'n' FROM generate_series(10, 490, 10) i}, 2, 5, 12 ],
+	[ 'split', q{INSERT INTO t SELECT i, 'n' FROM generate_series(10, 490, 2) i}, 1, 4, 9 ])
+{
+	my ($point, $sql, @passes) = @$case;
+	for my $pass (is_long() ? @passes : $passes[1])
+	{
+		race("reads and writes all over a tree at $point, pass $pass", sub {
+			create(600, key => $wide);
+			my $old = session($node, $old_snapshot);
+			$node->safe_psql('postgres', 'DELETE FROM t WHERE id BETWEEN 6 AND 494');
+			look("$wide > '0'") if $point !~ /stamp|flag/;
+			$old->query("COMMIT; $old_snapshot") if $point =~ /unlink/;
+			my ($first, $forward, $backward, @writers) = map { session($node, 'SET enable_sort = off') } 1 .. 8;
+			stop_at($node, $first, "$point:$pass", $sql);
+			for my $i (0 .. $#writers)
+			{
+				settle($node, $writers[$i], "INSERT INTO t SELECT i, 'n' FROM generate_series(20 + 95 * $i, 32 + 95 * $i) i");
+			}
+			settle($node, $forward, "SELECT count(pad) FROM (SELECT pad FROM t ORDER BY $wide) o");
+			settle($node, $backward, "SELECT count(pad) FROM (SELECT pad FROM t ORDER BY ($wide) DESC) o");
+			release();
+			my @sessions = ($first, $forward, $backward, @writers);
+			my @faults = grep { !/^\d*$/ } map { result($_) } @sessions;
+			push @faults, grep { $_ ne '' } scalar $old->query('SELECT st.differences(i) FROM st.index i');
+			push @faults, faults($node);
+			look("$wide > '0'");
+			$_->quit for $old, @sessions;
+			return @faults, faults($node);
+		});
+	}
+}
+
 $node->stop;
 is(join("\n", log_lines($node, qr/PANIC|TRAP/)), '', 'no complaints in the log');
 done_testing();

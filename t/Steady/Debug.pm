@@ -8,8 +8,11 @@ use PostgreSQL::Test::Utils;
 use Steady::Test;
 use Test::More;
 
-our @EXPORT = qw(debug_node session background result stop_at release blocked settle create look must_be second_leaf
+our @EXPORT = qw($wide debug_node session background result stop_at release blocked settle create look must_be second_leaf
   faults race guarded);
+
+# An expression over a table t's id, in its order, whose values are so wide that a few hundred make a tree of four levels
+our $wide = "lpad(id::text, 4, '0') || " . join ' || ', map { "md5(id::text || '$_')" } 1 .. 30;
 
 my $by_index = 'SET enable_seqscan = off; SET enable_bitmapscan = off;';
 my $node;
@@ -95,10 +98,16 @@ sub settle
 	my ($node, $session, $sql) = @_;
 	my $before = $node->safe_psql('postgres', "SELECT state_change FROM pg_stat_activity WHERE pid = $pid{$session}");
 	background($session, $sql);
-	my $waits = "wait_event_type IN ('Lock', 'BufferPin') OR wait_event = 'BufferContent'";
-	$node->poll_query_until('postgres', "SELECT state_change > '$before' AND (state LIKE 'idle%' OR $waits) FROM pg_stat_activity"
-		. " WHERE pid = $pid{$session}") or die 'the session neither waits nor ends';
-	return $node->safe_psql('postgres', "SELECT $waits FROM pg_stat_activity WHERE pid = $pid{$session}") eq 't';
+	my $now;
+	wait_for('the session to wait or end', sub {
+		$now = $node->safe_psql('postgres', <<"SQL");
+SELECT CASE WHEN state_change <= '$before' THEN 'sent' WHEN state LIKE 'idle%' THEN 'ended'
+	WHEN wait_event_type IN ('Lock', 'BufferPin') OR wait_event = 'BufferContent' THEN 'waits' ELSE state END
+FROM pg_stat_activity WHERE pid = $pid{$session}
+SQL
+		return $now =~ /ended|waits/;
+	});
+	return $now eq 'waits';
 }
 
 # A table t of so many rows with an index, in place of an earlier one.
