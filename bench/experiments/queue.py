@@ -67,7 +67,7 @@ class Queue(experiment.Experiment):
         yield Case("composite", "the same, indexed by state, queue, priority, run_at, id", sizes="tnf",
                    more=dict(holder="reader", way="composite"))
 
-    def spec(self, case):
+    def spec(self, case, _arm):
         # A standby goes on replaying as long as it is there: on a cluster of its own it disturbs no other case.
         return Spec(self.settings, case.more.get("checksums"), "standby" if case.holder == "standby" else "")
 

@@ -14,7 +14,7 @@ import statistics
 import time
 import types
 
-from . import figures, holders, places
+from . import figures, places
 from .arms import KINDS, Arm
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "experiments"
@@ -47,6 +47,7 @@ class Experiment:
     """Base of all. The class's docstring is what the report says about it."""
 
     name = title = None
+    order = 1000                    # its place in a run of all
     arms = ("btree", "steady")
     settings = ()                   # (name, value) pairs for the server
     sizes = {}                      # parameter: (tiny, quick, normal, full)
@@ -65,7 +66,8 @@ class Experiment:
     def cases(self):
         return [Case("")]
 
-    def spec(self, case):
+    def spec(self, case, arm):
+        """What an arm's cluster is to be like; arms with equal specs share one."""
         return places.Spec(self.settings)
 
     def prepare(self, case, arm):
@@ -109,7 +111,7 @@ def load(name):
 
 
 def every():
-    """All experiments by name, in the order of their files' ORDER."""
+    """All experiments by name, in the order that they want."""
     found = [load(path.stem.replace("_", "-")) for path in FOLDER.glob("[a-z]*.py")]
     return {c.name: c for c in sorted(found, key=lambda c: (c.order, c.name))}
 
@@ -120,7 +122,7 @@ class Runner:
     def __init__(self, experiment, place_for, say):
         self.experiment, self.place_for, self.say = experiment, place_for, say
         self.result = {
-            "name": experiment.name, "title": experiment.title, "text": inspect.cleandoc(experiment.__doc__),
+            "name": experiment.name, "title": experiment.title, "text": inspect.getdoc(type(experiment)),
             "size": experiment.size, "parameters": vars(experiment.at), "cases": [], "failures": [], "skipped": [],
             "log": {}, "rounds": 0, "plotted": list(experiment.plotted), "settings": {}}
         self.dead = set()           # (case, arm) that failed
@@ -160,27 +162,34 @@ class Runner:
         """The arms of a case with their tables, or nothing if it can't be had here."""
         kinds = self.experiment.arms_of(case)
         try:
-            place = self.place_for(self.experiment.spec(case))
-            if case.needs - place.can:
-                raise places.Unavailable(f"this server allows no {', '.join(sorted(case.needs - place.can))}")
-            if place.major < case.since:
-                raise places.Unavailable(f"needs PostgreSQL {case.since}")
+            homes = {kind: self.home(case, kind) for kind in kinds}
         except places.Unavailable as why:
             self.result["skipped"].append({"case": case.name, "reason": str(why)})
             return None
         self.result["cases"].append({"name": case.name, "label": case.label, "arms": list(kinds), "figures": [],
                                      "series": []})
-        self.result["settings"] = place.settings()
+        for place in homes.values():
+            self.result["settings"] = place.settings()
         of_case = "" if self.experiment.one_schema else f"_{number}"
-        arms = [Arm(kind, place, f"{places.SCHEMA}{of_case}_arm{list(KINDS).index(kind)}") for kind in kinds]
+        arms = [Arm(kind, place, f"{places.SCHEMA}{of_case}_arm{list(KINDS).index(kind)}")
+                for kind, place in homes.items()]
         for arm in arms:
-            if (place, arm.schema) in self.prepared:
+            if (arm.place, arm.schema) in self.prepared:
                 continue
-            self.prepared.add((place, arm.schema))
+            self.prepared.add((arm.place, arm.schema))
             with self.guarded(case, arm):
-                place.fresh_schema(arm.schema)
+                arm.place.fresh_schema(arm.schema)
                 self.experiment.prepare(case, arm)
         return arms
+
+    def home(self, case, kind):
+        """Where an arm of a case is measured."""
+        place = self.place_for(self.experiment.spec(case, kind))
+        if case.needs - place.can:
+            raise places.Unavailable(f"this server allows no {', '.join(sorted(case.needs - place.can))}")
+        if place.major < case.since:
+            raise places.Unavailable(f"needs PostgreSQL {case.since}")
+        return place
 
     def guarded(self, case, arm):
         return Guard(self, case, arm)
@@ -260,7 +269,7 @@ class Runner:
             for target in self.experiment.targets()
             if target.case in asked and (target.over_case is None or target.over_case in asked) and
             (arms is None or {target.arm, target.over or target.arm} <= set(arms))
-            and target.case not in {s["case"] for s in self.result["skipped"]}]
+            and target.case not in {s["case"] for s in self.result["skipped"] if "arm" not in s}]
 
 
 class Guard:
@@ -281,7 +290,7 @@ class Guard:
         self.failed = True
         self.arm.close()
         if isinstance(error, places.Unavailable):
-            self.runner.result["skipped"].append({"case": self.case.name, "reason": str(error)})
+            self.runner.result["skipped"].append({"case": self.case.name, "arm": self.arm.name, "reason": str(error)})
         else:
             told = f"{kind.__name__}: {str(error).strip()}"
             self.runner.result["failures"].append({"case": self.case.name, "arm": self.arm.name, "error": told})

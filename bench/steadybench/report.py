@@ -191,7 +191,8 @@ def section(result):
     out.append(picture(plots.bars(result, f"{result['name']}-bars"), "beside btree: median of the paired ratios"))
     out += [case_table(case) for case in result["cases"]]
     if result["skipped"]:
-        out.append(table(["passed over", "why"], [[e(s["case"] or "all"), e(s["reason"])] for s in result["skipped"]]))
+        out.append(table(["passed over", "why"], [[e(": ".join(filter(None, [s["case"], s.get("arm")])) or "all"),
+                                                   e(s["reason"])] for s in result["skipped"]]))
     settings = "\n".join(f"{name} = {value}" for name, value in result["settings"].items())
     out += [raw(result), log_table(result),
             f"<details><summary>Settings of the server</summary><pre>{e(settings)}</pre></details>"]

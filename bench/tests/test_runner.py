@@ -112,6 +112,19 @@ class RunnerTest(unittest.TestCase):
         self.assertEqual({s["reason"] for s in result["skipped"]}, {"no time left in a tiny run"})
         self.assertEqual((result["cases"], result["verdicts"]), ([], []))
 
+    def test_an_arm_that_cannot_be_had_leaves_the_verdicts_of_the_others(self):
+        class Lacking(Turns):
+            def prepare(self, case, arm):
+                if (case.name, arm.name) == ("one", "hash"):
+                    raise places.Unavailable("no hash here")
+
+            arms = ("btree", "steady", "hash")
+
+        result, _ = run(Lacking())
+        self.assertEqual([s for s in result["skipped"] if "arm" in s],
+                         [{"case": "one", "arm": "hash", "reason": "no hash here"}])
+        self.assertEqual(([v["verdict"] for v in result["verdicts"]], result["failures"]), (["met", "not met"], []))
+
     def test_an_arm_that_fails_is_told_and_spoils_nothing(self):
         place, one = Pretended(), Turns(fails=("one", "steady", 1))
         result, said = run(one, place)

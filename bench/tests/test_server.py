@@ -161,7 +161,7 @@ class OwnCluster(unittest.TestCase):
     def test_an_arm_that_fails_fails_the_run_and_is_in_the_report(self):
         with tempfile.TemporaryDirectory() as out:
             # A transaction that is not allowed: no prepared transactions.
-            done = bench(*self.ARGS, "--cases", "prepared,none", "--set", "max_prepared_transactions=0", "--out", out)
+            done = bench(*self.ARGS, "--cases", "prepared;none", "--set", "max_prepared_transactions=0", "--out", out)
             told = json.loads((pathlib.Path(out) / "results.json").read_text())["experiments"][0]
             page = (pathlib.Path(out) / "report.html").read_text()
         self.assertEqual(done.returncode, 1)
