@@ -13,6 +13,7 @@ struct Kept
 {
     uint64 run;
     Activity activity;
+    uint64 pages_accounted;
 };
 
 // nullptr where there is no room, as only on a damaged page.
@@ -29,8 +30,12 @@ void add(uint64 &sum, uint64 count)
         std::atomic_ref(sum).fetch_add(count, std::memory_order_relaxed);
 }
 
-void add_to_meta_page(Relation rel, const Activity &a)
+// Calls change(kept) for what the meta page has of this run. Others may do so at the same time.
+template <class Change>
+void change_kept(Relation rel, Change change)
 {
+    if (current_run == 0)
+        return;
     Buffer buf = pin_page(rel, kMetaBlock);
     LockBuffer(buf, BUFFER_LOCK_SHARE);
     Page page = page_of(buf);
@@ -40,16 +45,12 @@ void add_to_meta_page(Relation rel, const Activity &a)
         LockBuffer(buf, BUFFER_LOCK_UNLOCK);
         LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
         if (k->run != current_run)
-            *k = {current_run, {}};
+            *k = {current_run, {}, 0};
     }
     if (k != nullptr)
     {
-        add(k->activity.skipped_entries, a.skipped_entries);
-        add(k->activity.skipped_pages, a.skipped_pages);
-        add(k->activity.skipped_subtrees, a.skipped_subtrees);
-        add(k->activity.removed_entries, a.removed_entries);
-        add(k->activity.unlinked_pages, a.unlinked_pages);
-        // Or the counts would be lost whenever the page is not used for a while. A standby doesn't write its pages.
+        change(k);
+        // Or all would be lost whenever the page is not used for a while. A standby doesn't write its pages.
         if (!RecoveryInProgress())
             MarkBufferDirtyHint(buf, true);
     }
@@ -62,9 +63,28 @@ void publish_activity(const Tree &tree)
     Activity &a = tree.activity;
     if ((a.skipped_entries | a.skipped_pages | a.skipped_subtrees | a.removed_entries | a.unlinked_pages) == 0)
         return;
-    if (current_run != 0)
-        add_to_meta_page(tree.rel, a);
+    change_kept(tree.rel, [&](Kept *k) {
+        add(k->activity.skipped_entries, a.skipped_entries);
+        add(k->activity.skipped_pages, a.skipped_pages);
+        add(k->activity.skipped_subtrees, a.skipped_subtrees);
+        add(k->activity.removed_entries, a.removed_entries);
+        add(k->activity.unlinked_pages, a.unlinked_pages);
+    });
     a = {};
+}
+
+void note_pages_accounted(Relation rel)
+{
+    change_kept(rel, [](Kept *k) { std::atomic_ref(k->pages_accounted).store(1, std::memory_order_relaxed); });
+}
+
+bool pages_accounted(Relation rel)
+{
+    Buffer buf = read_page(rel, kMetaBlock, Lock::share);
+    const Kept *k = kept(page_of(buf));
+    bool accounted = k != nullptr && current_run != 0 && k->run == current_run && k->pages_accounted != 0;
+    UnlockReleaseBuffer(buf);
+    return accounted;
 }
 
 Activity activity_of(Page meta_page)

@@ -25,4 +25,9 @@ struct Activity
 void publish_activity(const Tree &);
 // What the meta page has.
 Activity activity_of(Page meta_page);
+
+// Has VACUUM looked, in this run of the server, for pages that the free space map doesn't know? Only a crash or a
+// promotion makes it forget some.
+bool pages_accounted(Relation);
+void note_pages_accounted(Relation);
 }  // namespace steady

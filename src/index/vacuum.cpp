@@ -501,6 +501,20 @@ void account_pages(Walk &w, BlockNumber blocks)
     w.stats->num_pages = RelationGetNumberOfBlocks(rel);
     if (w.stats->pages_deleted > 0)
         IndexFreeSpaceMapVacuum(rel);
+    if (w.stats->pages_free == w.stats->pages_deleted)
+        note_pages_accounted(rel);
+}
+
+// Under the extension lock every page up to here was taken by somebody who locks it until it is in use.
+BlockNumber taken_blocks(Relation rel)
+{
+    bool lock = !RELATION_IS_LOCAL(rel);
+    if (lock)
+        LockRelationForExtension(rel, ExclusiveLock);
+    BlockNumber blocks = RelationGetNumberOfBlocks(rel);
+    if (lock)
+        UnlockRelationForExtension(rel, ExclusiveLock);
+    return blocks;
 }
 }  // namespace
 
@@ -516,14 +530,7 @@ IndexBulkDeleteResult *bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult 
     stats->pages_free = 0;
     stats->estimated_count = false;
 
-    // Under the extension lock every page up to here was taken by somebody who locks it until it is in use.
-    bool lock = !RELATION_IS_LOCAL(rel);
-    if (lock)
-        LockRelationForExtension(rel, ExclusiveLock);
-    BlockNumber blocks = RelationGetNumberOfBlocks(rel);
-    if (lock)
-        UnlockRelationForExtension(rel, ExclusiveLock);
-
+    BlockNumber blocks = taken_blocks(rel);
     Tree *tree = make_tree(rel, pg::vacuumed_heap(info), CurrentMemoryContext);
     Walk w{.tree = *tree, .info = info, .stats = stats, .callback = callback, .state = state, .scratch = nullptr};
     w.scratch = AllocSetContextCreate(CurrentMemoryContext, "steady vacuum", ALLOCSET_DEFAULT_SIZES);
@@ -542,11 +549,21 @@ IndexBulkDeleteResult *bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult 
 
 IndexBulkDeleteResult *vacuum_cleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 {
-    // Without a row to remove there is no page to free either, but for those that the free space map forgot in a crash
-    // or never knew on a standby that was promoted. They can wait for the next bulk_delete(): where rows die there will
-    // be one, and where none die there are hardly any such pages.
-    if (info->analyze_only || stats == nullptr)
+    if (info->analyze_only)
         return stats;
+    if (stats == nullptr)
+    {
+        // Without a row to remove there is no page to free either, but for those that the free space map forgot in a
+        // crash, or never knew on a standby that was promoted: once in a run of the server they are looked for.
+        Tree *tree = make_tree(info->index, pg::vacuumed_heap(info), CurrentMemoryContext);
+        if (pages_accounted(info->index))
+            return nullptr;
+        stats = static_cast<IndexBulkDeleteResult *>(palloc0(sizeof(IndexBulkDeleteResult)));
+        stats->estimated_count = true;  // entries were not counted at all
+        Walk w{.tree = *tree, .info = info, .stats = stats, .callback = nullptr, .state = nullptr, .scratch = nullptr};
+        account_pages(w, taken_blocks(info->index));
+        return stats;
+    }
 
     // Entries that are inserted during the walk may be counted that the heap's count has not.
     if (!info->estimated_count && stats->num_index_tuples > info->num_heap_tuples)
