@@ -21,6 +21,13 @@ def bench(*args, **more):
     return subprocess.run([BENCH / "run", *args], capture_output=True, text=True, stdin=subprocess.DEVNULL, **more)
 
 
+def start(args, said):
+    """A run in a session of its own, as from a terminal: ^C is heard even if whoever runs these tests ignores it, as
+    commands do that a script started in the background."""
+    return subprocess.Popen([BENCH / "run", *args], stdout=said, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                            start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+
+
 def processes(word, session=None):
     """Command lines that have a word in them; of one session, or of all."""
     found = []
@@ -105,12 +112,11 @@ class RunningServer(unittest.TestCase):
 
     def test_interrupt_leaves_nothing_behind(self):
         with open(self.out / "said", "w") as said:
-            process = subprocess.Popen([BENCH / "run", "unique-dead", "--dsn", "dbname=bench_test", "--yes", "--tiny",
-                                        "--seconds", "120", "--out", self.out], stdout=said, stderr=subprocess.STDOUT,
-                                       stdin=subprocess.DEVNULL, start_new_session=True)
+            process = start(["unique-dead", "--dsn", "dbname=bench_test", "--yes", "--tiny", "--seconds", "120", "--out",
+                             self.out], said)
         wait_for_pgbench(self, process)
         os.killpg(process.pid, signal.SIGINT)
-        self.assertEqual(process.wait(60), 130)
+        self.assertEqual(process.wait(240), 130)
         self.assertEqual(self.rows(OURS), [])
         until = time.monotonic() + 60
         while self.rows("SELECT count(*) FROM pg_stat_activity WHERE datname = 'bench_test'") != [(1,)]:
@@ -134,16 +140,14 @@ class OwnCluster(unittest.TestCase):
     def interrupted(self, signum, status):
         work = BENCH.parent / "build/bench"
         with tempfile.TemporaryDirectory() as out, open(pathlib.Path(out) / "said", "w+") as said:
-            args = [BENCH / "run", *self.ARGS, "--seconds", "120", "--cases", "standby", "--out", out]
-            process = subprocess.Popen(args, stdout=said, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                                       start_new_session=True)
+            process = start([*self.ARGS, "--seconds", "120", "--cases", "standby", "--out", out], said)
             try:
                 # In the midst of it: two servers, and pgbench at work.
                 wait_for_pgbench(self, process)
                 # (A child has its postmaster's command line until it sets its own.)
                 self.assertEqual(len({line for line in processes(work) if "/postgres -D" in line}), 2)
                 os.killpg(process.pid, signum)
-                self.assertEqual(process.wait(60), status)
+                self.assertEqual(process.wait(240), status)
             finally:
                 if process.poll() is None:
                     process.terminate()
