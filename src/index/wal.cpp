@@ -6,6 +6,7 @@ namespace steady
 // are at most a page, the fragment headers come on top.
 static char fragments[Change::kMaxPages][BLCKSZ + Patch::kMaxRanges * 2 * sizeof(uint16)];
 
+// What is wrong with a page, for debug builds.
 static const char *fault_of(const KeySchema &schema, Buffer buf)
 {
     Page page = BufferGetPage(buf);
@@ -13,14 +14,6 @@ static const char *fault_of(const KeySchema &schema, Buffer buf)
     if (fault != nullptr || tail(page)->kind == PageKind::meta || has_flag(page, kDeleted))
         return fault;
     return Codec::fault(schema, page);
-}
-
-void Change::check_pages() const
-{
-    for (int i = 0; i < n_; i++)
-        if (const char *fault = fault_of(*schema_, buf_[i]); fault != nullptr && (sound_[i] || patch_[i].whole()))
-            elog(PANIC, "a change left block %u of index \"%s\" damaged: %s", BufferGetBlockNumber(buf_[i]),
-                 RelationGetRelationName(rel_), fault);
 }
 
 void Change::begin()
@@ -44,8 +37,12 @@ Patch &Change::touch(Buffer buf)
 
 void Change::commit()
 {
+    // Nothing is written if a page is damaged now that was sound, or was made anew.
     if constexpr (kDebugBuild)
-        check_pages();
+        for (int i = 0; i < n_; i++)
+            if (const char *fault = fault_of(*schema_, buf_[i]); fault != nullptr && (sound_[i] || patch_[i].whole()))
+                elog(PANIC, "a change left block %u of index \"%s\" damaged: %s", BufferGetBlockNumber(buf_[i]),
+                     RelationGetRelationName(rel_), fault);
     for (int i = 0; i < n_; i++)
         MarkBufferDirty(buf_[i]);
     if (RelationNeedsWAL(rel_))

@@ -30,9 +30,6 @@ class Change
     void commit();
 
   private:
-    // Nothing is written if a page is damaged that was sound, or is made anew.
-    void check_pages() const;
-
     Relation rel_;
     const KeySchema *schema_;
     int n_ = 0;
