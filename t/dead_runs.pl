@@ -1,6 +1,7 @@
 # However many dead entries lie in front of the first live one, or between two live ones, and whoever asks: a query
 # touches a handful of pages, and so does its planning, while a snapshot holds the horizon. Queues that delete and queues
-# that change an indexed state are alike in this. Each entry is looked at once.
+# that change an indexed state are alike in this. Each entry is looked at once. (Leaves that are hardly filled make many inner
+# pages from few rows.)
 use strict;
 use warnings;
 use FindBin;
@@ -38,8 +39,8 @@ CREATE TABLE q (id int, back int, mid int, t text, pad text);
 INSERT INTO q SELECT i, -i, CASE WHEN i <= $dead THEN i + 100 WHEN i <= $dead + 100 THEN i - $dead ELSE i END, 't' || lpad(i::text, 9, '0'), 'p'
 FROM generate_series(1, $rows) i;
 CREATE UNIQUE INDEX q_id ON q USING steady (id);
-CREATE INDEX q_back ON q USING steady (back);
-CREATE INDEX q_mid ON q USING steady (mid);
+CREATE INDEX q_back ON q USING steady (back) WITH (fillfactor = 10);
+CREATE INDEX q_mid ON q USING steady (mid) WITH (fillfactor = 10);
 CREATE INDEX q_t ON q USING steady (t);
 CREATE TABLE u (queue int, id int, state int, priority int, run_at timestamptz, pad text);
 INSERT INTO u SELECT 1, i, 0, i / 5000, '2030-01-01'::timestamptz + i * interval '1 second', 'p' FROM generate_series(1, $rows) i;
@@ -111,7 +112,8 @@ for my $dead (@sizes)
 		my @found = split /\n/, $node->safe_psql('postgres', "$by_index $query");
 		is((split /\|/, $found[0])[0], $dead + $first, '... finds the first live row');
 		is(scalar @found, $name =~ /middle/ ? 20 : 1, '... and as many as there are');
-		cmp_ok($pages->{$_}, '<=', $before{$name}{$_} + 3, "... $_: no more than with fewer dead") for grep { $before{$name} } 'scan', 'planning';
+		# One level more is gone down twice, or thrice.
+		cmp_ok($pages->{$_}, '<=', $before{$name}{$_} + 6, "... $_: no more than with fewer dead") for grep { $before{$name} } 'scan', 'planning';
 		$before{$name} = $pages;
 	}
 	is($holder->query_safe('SELECT count(*) FROM q'), $dead + $live, "$dead dead: the holder has its rows");

@@ -23,14 +23,18 @@ static bool flags_are_off()
     return guarded("recovery_flags") && RecoveryInProgress();
 }
 
-// The parent of `child`, exclusively locked without waiting, from the guess in `path` or just to its right.
+// The parent of `child`, exclusively locked without waiting: what `path` has, or a page near by. A scan follows the
+// links between leaves and crosses from parent to parent in its direction.
 static Buffer try_parent(const Tree &tree, BlockNumber child, int level, Path *path, int *slot)
 {
     if (level >= path->levels)
         return InvalidBuffer;
-    BlockNumber block = path->block[level];
-    for (int i = 0; i < 3 && block != InvalidBlockNumber; i++)
+    BlockNumber left = InvalidBlockNumber, right = path->block[level];
+    for (int i = 0; i < 4; i++)
     {
+        BlockNumber block = i == 2 ? left : right;
+        if (block == InvalidBlockNumber)
+            continue;
         Buffer buf = ReadBuffer(tree.rel, block);
         if (!ConditionalLockBuffer(buf))
         {
@@ -48,7 +52,10 @@ static Buffer try_parent(const Tree &tree, BlockNumber child, int level, Path *p
             path->block[level] = block;
             return buf;
         }
-        block = tail(page)->right;
+        if (i == 0)
+            left = tail(page)->left;
+        if (i != 2)
+            right = tail(page)->right;
         UnlockReleaseBuffer(buf);
     }
     return InvalidBuffer;
