@@ -17,7 +17,7 @@ my $seed = seed();
 my $kills = is_long() ? 200 : 4;
 my $sessions = 4;
 my $jobs = 400;
-my $renew = 10;    # kills after which the horizon is let go
+my $renew = is_long() ? 10 : 3;    # kills after which the horizon is let go
 
 my $node = new_node('main', "restart_after_crash = on\nmax_prepared_transactions = 2");
 $node->start;
@@ -158,7 +158,7 @@ for my $kill (1 .. $kills)
 
 	if ($kill % $renew == 0)
 	{
-		$node->safe_psql('postgres', "ROLLBACK PREPARED 'holder'");
+		$node->safe_psql('postgres', "ROLLBACK PREPARED 'holder'; DELETE FROM task WHERE state = 1");
 		$node->safe_psql('postgres', $kill % (2 * $renew) == 0 ? 'VACUUM job, task' : $look x 20);
 		indexes_ok($node, "$kill: the horizon let go", 4);
 		hold();
