@@ -6,8 +6,8 @@ namespace steady
 // are at most a page, the fragment headers come on top.
 static char fragments[Change::kMaxPages][BLCKSZ + Patch::kMaxRanges * 2 * sizeof(uint16)];
 
-// What is wrong with a page, for debug builds.
-static const char *fault_of(const KeySchema &schema, Buffer buf)
+// What is wrong with a page. For debug builds.
+[[maybe_unused]] static const char *fault_of(const KeySchema &schema, Buffer buf)
 {
     Page page = BufferGetPage(buf);
     const char *fault = PageIsNew(page) ? "page is new" : page_fault(page, BufferGetBlockNumber(buf));
