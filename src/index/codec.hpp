@@ -45,14 +45,10 @@ concept PageCodec = requires(const KeySchema &schema, const SearchKey &key, Page
 using Codec = TupleCodec;
 static_assert(PageCodec<Codec>);
 
-// The page's zone if it holds something valid, else nullptr. Where there are posting lists its count of entries is
-// believed: whoever moves pd_lower or adds entries puts the zone down anew or clears it, and so does redo.
+// The page's zone if it holds something valid, else nullptr.
 inline Zone *zone_of(Page page)
 {
-    if (!has_zone(page))
-        return nullptr;
-    Assert(zone_at(page)->entries == Codec::entries(page));
-    return zone_of(page, has_flag(page, kHasPostings) ? zone_at(page)->entries : Codec::entries(page));
+    return has_zone(page) ? zone_of(page, Codec::entries(page)) : nullptr;
 }
 
 // Calls visit(entry, number) for each entry of a leaf; `number` is that of its first TID among the page's entries.

@@ -138,7 +138,6 @@ int compare_pivots(const KeySchema &schema, Entry a, Entry b)
 
 // ---- what is wrong with an entry
 
-// Does the posting list lie within its entry?
 // Do the first `columns` columns lie within `size` bytes of the entry?
 static bool columns_fit(const KeySchema &schema, Entry e, Size size, int columns)
 {

@@ -146,7 +146,7 @@ static void stamp_conflict(const Insertion &in, int number, const ItemPointerDat
 
 static Skips skips_of(Page page, const Witness &witness)
 {
-    return {zone_of(page), settings::kill ? &witness : nullptr};
+    return {page, settings::kill ? &witness : nullptr};
 }
 
 // From a page of equal entries, the first leaf or one to its right, to the next one: share-locked, and the slot to go

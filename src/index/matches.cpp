@@ -57,8 +57,7 @@ class Collector
   public:
     Collector(const PageReader &reader, Page page, PageMatches *m)
         : schema_(*reader.tree.schema), page_(page), m_(m), forward_(ScanDirectionIsForward(reader.dir)),
-          want_tuples_(reader.want_tuples), has_postings_(has_flag(page, kHasPostings)),
-          skips_(reader.witness != nullptr ? zone_of(page) : nullptr, reader.witness),
+          want_tuples_(reader.want_tuples), has_postings_(has_flag(page, kHasPostings)), skips_(page, reader.witness),
           next_(m->match + (forward_ ? 0 : kMaxEntries - 1))
     {
     }

@@ -37,14 +37,17 @@ bool sees(const Witness &, StampRange range);
 // Bit c: entries of the zone with code c can be skipped.
 uint32 codes_to_skip(const Witness &, const Zone *);
 
-// The entries of a page that a witness can skip.
+// The entries of a page that a witness can skip. Where there are posting lists the zone's count of entries is believed:
+// whoever moves pd_lower or adds entries puts the zone down anew or clears it, and so does redo. On a damaged page
+// there may be more entries: those are not skipped.
 class Skips
 {
   public:
-    // `zone`: nullptr if the page has none; `witness`: nullptr if none is to be skipped.
-    Skips(const Zone *zone, const Witness *witness)
-        : zone_(zone), codes_(zone != nullptr && witness != nullptr ? codes_to_skip(*witness, zone) : 0),
-          others_(any() ? codes_in_use(zone) & ~codes_ : 0)
+    // `witness`: nullptr if none is to be skipped.
+    Skips(Page page, const Witness *witness)
+        : zone_(witness != nullptr && has_zone(page) ? zone_of(page, believed_entries(page)) : nullptr),
+          codes_(zone_ != nullptr ? codes_to_skip(*witness, zone_) : 0),
+          others_(any() ? codes_in_use(zone_) & ~codes_ : 0)
     {
     }
     bool any() const
@@ -53,12 +56,13 @@ class Skips
     }
     bool has(int entry) const
     {
-        return any() && (codes_ >> zone_code(zone_, entry) & 1);
+        return any() && entry < zone_->entries && (codes_ >> zone_code(zone_, entry) & 1);
     }
     // The first entry of [from, to) that can't be skipped; `to` if there is none.
     int pass(int from, int to) const
     {
-        return any() ? first_with(zone_, others_, from, to) : from;
+        return any() && from < zone_->entries ? first_with(zone_, others_, from, std::min<int>(to, zone_->entries))
+                                              : from;
     }
     // From `slot` of the page, whose first entry has *number, over what can be skipped, to the first slot that can't;
     // at most to `end`.
@@ -79,6 +83,11 @@ class Skips
     }
 
   private:
+    static int believed_entries(Page page)
+    {
+        return has_flag(page, kHasPostings) ? zone_at(page)->entries : Codec::entries(page);
+    }
+
     const Zone *zone_;
     uint32 codes_;   // bit c: what has code c can be skipped
     uint32 others_;  // those in use that can't, few mostly
