@@ -37,7 +37,8 @@ sub records
 	my ($begin) = @_;
 	my ($out, $err);
 	my $end = $primary->lsn('insert');
-	$primary->safe_psql('postgres', 'SELECT pg_current_xact_id()');  # what came before is on disk then
+	# What came before is on disk then. (A transaction that logged nothing would not wait for that.)
+	$primary->safe_psql('postgres', q{SELECT pg_logical_emit_message(true, '', '')});
 	IPC::Run::run([ 'pg_waldump', '-p', $primary->data_dir . '/pg_wal', '-s', $begin, '-e', $end ], '>', \$out, '2>', \$err);
 	return $out;
 }
