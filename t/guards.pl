@@ -170,6 +170,19 @@ SQL
 	return @faults;
 });
 
+guarded('rightmost', 'rows that come behind the last page', sub {
+	create(8000);
+	my $old = session($node, $old_snapshot);
+	$node->safe_psql('postgres', 'DELETE FROM t WHERE id > 100');
+	look();
+	must_be('flagged_children > 5');
+	my $session = session($node);
+	$session->query("INSERT INTO t VALUES ($_, 'behind')") for 8001 .. 9500;
+	my @faults = (differences($session), faults($node));
+	$_->quit for $old, $session;
+	return @faults;
+});
+
 guarded('serializable', 'write skew through pages that are passed over', sub {
 	create(8000);
 	my $old = session($node, $old_snapshot);
@@ -316,6 +329,41 @@ SQL
 		return faults($run);
 	});
 	$run->stop;
+}
+
+{
+	my $small = new_node('small', "wal_level = minimal\nmax_wal_senders = 0\nwal_log_hints = on\nshared_buffers = 2MB\nbgwriter_lru_maxpages = 0");
+	$small->start;
+	prepare($small);
+	$small->safe_psql('postgres', <<'SQL');
+CREATE TABLE other AS SELECT i, repeat('o', 500) AS o FROM generate_series(1, 8000) i;
+CREATE INDEX other_i ON other USING btree (i);
+VACUUM;
+SQL
+	guarded('clearing_kept', 'a clearing in a relation that skips the log', sub {
+		$small->safe_psql('postgres', <<'SQL');
+DROP TABLE IF EXISTS t;
+CREATE TABLE t (id int, pad text);
+CREATE INDEX t_i ON t USING steady (id);
+INSERT INTO t SELECT i, 'p' FROM generate_series(1, 8000) i;
+SQL
+		my $old = session($small, 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM other WHERE i = 1');
+		$small->safe_psql('postgres', 'DELETE FROM t WHERE id <= 7500');
+		my $session = session($small, 'BEGIN; REINDEX INDEX t_i');
+		my $look = 'SELECT count(pad) FROM t WHERE id > 0';
+		my $evict = 'SELECT count(o) FROM other WHERE i > 0';
+		my $flagged = q{SELECT flagged_children > 5 FROM steady_stats('t_i')};
+		# A split writes the flags together with its downlink.
+		$session->query($_) for $look, $look;
+		$session->query($flagged) eq 't' or die 'nothing is flagged';
+		$session->query($_) for "INSERT INTO t SELECT i, 'right' FROM generate_series(8001, 9000) i", $evict, $evict;
+		$session->query($flagged) eq 't' or die 'the flags are lost';
+		$session->query($_) for "INSERT INTO t VALUES (100, 'alive')", $evict, $evict, 'COMMIT';
+		my @faults = faults($small);
+		$_->quit for $old, $session;
+		return @faults;
+	});
+	$small->stop;
 }
 
 # ---- xids beyond 32 bits

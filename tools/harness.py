@@ -233,9 +233,12 @@ class Cluster:
             time.sleep(0.1)
         fail(f"the server did not start, see {self.log}")
 
-    def restart(self):
+    def stop(self):
         self.process.send_signal(signal.SIGINT)
         self.process.wait(60)
+
+    def restart(self):
+        self.stop()
         self.start()
 
     def down(self):

@@ -4,7 +4,7 @@ import dataclasses
 import subprocess
 import time
 
-from . import holders, pgbench, places
+from . import callgrind, holders, pgbench, places
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,6 +81,11 @@ class Arm:
     def pgbench(self, *args, **more):
         with self.load(*args, **more) as load:
             return load.result()
+
+    def instructions(self, statements, options=""):
+        """How many a server of its own executes for these statements, its start and its end included."""
+        self.close()
+        return callgrind.instructions(self.place, statements, self.options(options))
 
     def hold(self, holder, dead=0, counts=""):
         """A context in which that holder keeps the horizon where it is."""

@@ -152,7 +152,7 @@ class RunnerTest(unittest.TestCase):
     def test_every_experiment_is_found_and_complete(self):
         found = experiment.every()
         for wanted in ("repeat repeat-held queue pgque head-pages unique-dead mark lookup insert build vacuum oltp "
-                       "hash-gist").split():
+                       "instructions hash-gist").split():
             self.assertIn(wanted, found)
         for one in found.values():
             for size in experiment.SIZES:

@@ -19,39 +19,52 @@ constexpr double kCorrelationDilution = 0.75;
 // in an index of many pages.
 constexpr double kDescentsPerPage = 0.3333333;
 
-struct ColumnStatistics
+void examine_column(PlannerInfo *root, const IndexOptInfo *index, int column, VariableStatData *variable)
 {
-    double distinct;  // 0: unknown
-    double correlation;
-};
-
-double column_correlation(const IndexOptInfo *index, int column, HeapTuple statistics)
-{
-    Oid less = get_opfamily_member(index->opfamily[column], index->opcintype[column], index->opcintype[column],
-                                   BTLessStrategyNumber);
-    AttStatsSlot slot;
-    if (!OidIsValid(less) ||
-        !get_attstatsslot(&slot, statistics, STATISTIC_KIND_CORRELATION, less, ATTSTATSSLOT_NUMBERS))
-        return 0;
-    double correlation = slot.numbers[0];
-    free_attstatsslot(&slot);
-    return index->reverse_sort[column] ? -correlation : correlation;
+    auto *target = static_cast<TargetEntry *>(list_nth(index->indextlist, column));
+    examine_variable(root, reinterpret_cast<Node *>(target->expr), 0, variable);
 }
 
-ColumnStatistics column_statistics(PlannerInfo *root, const IndexOptInfo *index, int column)
+// Distinct values of a column. 0: unknown.
+double distinct_values(PlannerInfo *root, const IndexOptInfo *index, int column)
 {
-    ColumnStatistics result{0, 0};
-    auto *target = static_cast<TargetEntry *>(list_nth(index->indextlist, column));
     VariableStatData variable;
-    examine_variable(root, reinterpret_cast<Node *>(target->expr), 0, &variable);
+    examine_column(root, index, column, &variable);
     bool is_default;
     double distinct = get_variable_numdistinct(&variable, &is_default);
-    if (!is_default)
-        result.distinct = distinct;
-    if (HeapTupleIsValid(variable.statsTuple))
-        result.correlation = column_correlation(index, column, variable.statsTuple);
     ReleaseVariableStats(variable);
-    return result;
+    return is_default ? 0 : distinct;
+}
+
+// How well the first column's order is the table's, from -1 to 1. Asked for each path that is planned: a plain column's
+// statistics are looked up without examine_variable(), which would also ask for uniqueness and privileges.
+double first_column_correlation(PlannerInfo *root, const IndexOptInfo *index)
+{
+    VariableStatData variable{};
+    if (index->indexkeys[0] == 0 || get_relation_stats_hook != nullptr)
+        examine_column(root, index, 0, &variable);
+    else
+    {
+        const RangeTblEntry *table = planner_rt_fetch(index->rel->relid, root);
+        variable.statsTuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(table->relid),
+                                              Int16GetDatum(index->indexkeys[0]), BoolGetDatum(table->inh));
+        variable.freefunc = ReleaseSysCache;
+    }
+    double correlation = 0;
+    if (HeapTupleIsValid(variable.statsTuple))
+    {
+        Oid less =
+            get_opfamily_member(index->opfamily[0], index->opcintype[0], index->opcintype[0], BTLessStrategyNumber);
+        AttStatsSlot slot;
+        if (OidIsValid(less) && get_attstatsslot(&slot, variable.statsTuple, STATISTIC_KIND_CORRELATION, less,
+                                                 ATTSTATSSLOT_NUMBERS))
+        {
+            correlation = index->reverse_sort[0] ? -slot.numbers[0] : slot.numbers[0];
+            free_attstatsslot(&slot);
+        }
+    }
+    ReleaseVariableStats(variable);
+    return correlation;
 }
 
 // The conditions on one column.
@@ -117,7 +130,7 @@ Selectivity selectivity_of(PlannerInfo *root, IndexOptInfo *index, List *quals)
 // 0: it would rather not.
 double values_to_visit(PlannerInfo *root, IndexOptInfo *index, int column, const ColumnConditions &c)
 {
-    double distinct = column_statistics(root, index, column).distinct;
+    double distinct = distinct_values(root, index, column);
     if (distinct <= 0)
         return 0;
     if (c.quals == NIL)
@@ -130,13 +143,16 @@ double values_to_visit(PlannerInfo *root, IndexOptInfo *index, int column, const
 Walk plan_walk(PlannerInfo *root, IndexPath *path)
 {
     IndexOptInfo *index = path->indexinfo;
-    ColumnConditions on[INDEX_MAX_KEYS];
-    int columns = 0;  // up to the last one that has conditions
+    if (path->indexclauses == NIL)
+        return {};
+    // Clauses come in the order of columns.
+    int columns = llast_node(IndexClause, path->indexclauses)->indexcol + 1;
+    auto *on = static_cast<ColumnConditions *>(palloc(columns * sizeof(ColumnConditions)));
+    std::fill_n(on, columns, ColumnConditions{});
     ListCell *cell, *inner;
     foreach (cell, path->indexclauses)
     {
         auto *clause = lfirst_node(IndexClause, cell);
-        columns = clause->indexcol + 1;  // clauses come in the order of columns
         foreach (inner, clause->indexquals)
             add_condition(root, index, clause->indexcol, lfirst_node(RestrictInfo, inner), &on[clause->indexcol]);
     }
@@ -227,7 +243,7 @@ void cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *
              walk.descents * tuples * (cpu_index_tuple_cost + cpu_operator_cost * list_length(quals));
 
     *selectivity = selectivity_of(root, index, quals);
-    *correlation = column_statistics(root, index, 0).correlation;
+    *correlation = first_column_correlation(root, index);
     if (index->nkeycolumns > 1)
         *correlation *= kCorrelationDilution;
 }

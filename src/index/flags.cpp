@@ -15,7 +15,8 @@ bool all_stamped(Page page)
 static void mark_zone_dirty(Buffer buf)
 {
     MarkBufferDirtyHint(buf, true);
-    MarkBufferDirty(buf);
+    if (guarded("clearing_kept"))
+        MarkBufferDirty(buf);
 }
 
 static bool flags_are_off()
@@ -64,8 +65,9 @@ static Buffer try_parent(const Tree &tree, BlockNumber child, int level, Path *p
 void flag_child(const Tree &tree, Buffer child, Path *path, const Witness &witness)
 {
     Page page = page_of(child);
-    if (flags_are_off() || is_rightmost(page) || (guarded("incomplete_split") && has_flag(page, kIncompleteSplit)) ||
-        has_flag(page, kDeleted) || !all_stamped(page))
+    if (flags_are_off() || (guarded("rightmost") && is_rightmost(page)) ||
+        (guarded("incomplete_split") && has_flag(page, kIncompleteSplit)) || has_flag(page, kDeleted) ||
+        !all_stamped(page))
         return;
     Zone *zone = zone_for_stamping(page, Codec::entries(page));
     if (zone == nullptr)

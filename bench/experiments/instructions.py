@@ -1,0 +1,89 @@
+import random
+
+from steadybench import experiment, tpcb
+from steadybench.arms import FORCED
+from steadybench.experiment import Case
+from steadybench.figures import Figure, Target
+
+NESTED = ("SET enable_seqscan = off", "SET enable_bitmapscan = off", "SET enable_hashjoin = off",
+          "SET enable_mergejoin = off", "SET enable_memoize = off")
+TAKE = ("BEGIN",
+        "DELETE FROM queue WHERE id = (SELECT id FROM queue ORDER BY run_at, id LIMIT 1 FOR UPDATE SKIP LOCKED)",
+        "INSERT INTO queue (run_at) VALUES (now())", "COMMIT")
+
+
+class Instructions(experiment.Experiment):
+    """What a server that serves one session executes for a transaction, a row, a look-up: counted by valgrind, so
+    that a busy machine changes nothing and a difference of a per cent shows. Everything counts: parsing, planning, the
+    heap, the log. (What a cache miss or a wait for somebody costs does not.) The work is done some times, then twice as
+    often; the difference is what is told."""
+
+    name, title, order = "instructions", "Instructions", 75
+    settings = (("shared_buffers", "256MB"),)
+    plotted = ("instructions",)
+    sizes = {"scale": (1, 1, 10, 10), "rows": (2000, 100_000, 1_000_000, 1_000_000), "count": (5, 200, 1000, 10_000)}
+    rounds = (1, 1, 1, 1)
+
+    def cases(self):
+        yield Case("TPC-B-like", "a transaction of pgbench's", sizes="qnf", more=dict(unit="a transaction"))
+        yield Case("SELECT-only", "a look-up of pgbench's", more=dict(unit="a transaction"))
+        yield Case("queue", "the head of a queue is taken, a job put in; nothing is held", sizes="qnf",
+                   more=dict(unit="a transaction"))
+        yield Case("look-up", "one row of a nested loop, index-only", sizes="qnf",
+                   more=dict(unit="a look-up", times=10))
+        yield Case("scan", "one row of an ordered index-only scan", sizes="qnf", more=dict(unit="a row", times=100))
+        yield Case("insert, ascending", "one row with an indexed key", sizes="qnf", more=dict(unit="a row", times=10))
+        yield Case("insert, random", "the same, keys in no order", sizes="qnf", more=dict(unit="a row", times=10))
+
+    def prepare(self, case, arm):
+        if case.name in ("TPC-B-like", "SELECT-only"):
+            tpcb.make(arm, self.at.scale)
+        elif case.name == "queue":
+            arm.sql("CREATE TABLE queue (id bigserial, run_at timestamptz NOT NULL)")
+            arm.index("queue", "(run_at, id)")
+            arm.index("queue", "(id)")
+            arm.sql("INSERT INTO queue (run_at) SELECT now() FROM generate_series(1, 1000)", "VACUUM ANALYZE queue")
+        else:
+            # Keys that are even: others come in between.
+            arm.sql(f"CREATE TABLE t AS SELECT 2 * i::int8 AS k FROM generate_series(1, {self.at.rows}) i")
+            arm.index("t", "(k)", name="t_k")
+            most = 3 * case.more.get("times", 1) * self.at.count
+            arm.sql("SELECT setseed(0.5)",
+                    f"CREATE TABLE keys AS SELECT i AS n, 2 * (1 + (random() * {self.at.rows - 1})::int8) AS k "
+                    f"FROM generate_series(1, {most}) i", "VACUUM ANALYZE t", "VACUUM ANALYZE keys")
+
+    def statements(self, case, first, count):
+        chance = random.Random(first)
+        if case.name == "TPC-B-like":
+            return [s for _ in range(count) for s in self.transaction(chance)]
+        if case.name == "SELECT-only":
+            return [f"SELECT abalance FROM pgbench_accounts WHERE aid = {chance.randint(1, self.at.scale * 100_000)}"
+                    for _ in range(count)]
+        if case.name == "queue":
+            return TAKE * count
+        first, count = first * case.times, count * case.times
+        some = f"FROM keys WHERE n > {first} AND n <= {first + count}"
+        return {"look-up": [*NESTED, f"SELECT count(t.k) FROM (SELECT * {some}) s JOIN t USING (k)"],
+                "scan": [*NESTED, f"SELECT count(k) FROM (SELECT k FROM t ORDER BY k LIMIT {count}) s"],
+                "insert, ascending": [f"INSERT INTO t SELECT {2 * self.at.rows} + n {some}"],
+                "insert, random": [f"INSERT INTO t SELECT k - 1 {some}"],
+                }[case.name]
+
+    def transaction(self, chance):
+        account, delta = chance.randint(1, self.at.scale * 100_000), chance.randint(-5000, 5000)
+        teller, branch = chance.randint(1, self.at.scale * 10), chance.randint(1, self.at.scale)
+        return ("BEGIN", f"UPDATE pgbench_accounts SET abalance = abalance + {delta} WHERE aid = {account}",
+                f"SELECT abalance FROM pgbench_accounts WHERE aid = {account}",
+                f"UPDATE pgbench_tellers SET tbalance = tbalance + {delta} WHERE tid = {teller}",
+                f"UPDATE pgbench_branches SET bbalance = bbalance + {delta} WHERE bid = {branch}",
+                "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) "
+                f"VALUES ({teller}, {branch}, {account}, {delta}, CURRENT_TIMESTAMP)", "END")
+
+    def measure(self, case, arm):
+        n = self.at.count
+        once = arm.instructions(self.statements(case, 0, n), options=FORCED)
+        twice = arm.instructions(self.statements(case, n, 2 * n), options=FORCED)
+        yield Figure("instructions", case.unit, (twice - once) / (n * case.more.get("times", 1)), "less")
+
+    def targets(self):
+        return [Target("instructions", case.name, over="btree", most=1) for case in self.chosen_cases()]
