@@ -53,11 +53,11 @@ double first_column_correlation(PlannerInfo *root, const IndexOptInfo *index)
     double correlation = 0;
     if (HeapTupleIsValid(variable.statsTuple))
     {
-        Oid less =
-            get_opfamily_member(index->opfamily[0], index->opcintype[0], index->opcintype[0], BTLessStrategyNumber);
+        Oid less = get_opfamily_member(index->opfamily[0], index->opcintype[0], index->opcintype[0],
+                                       BTLessStrategyNumber);
         AttStatsSlot slot;
-        if (OidIsValid(less) && get_attstatsslot(&slot, variable.statsTuple, STATISTIC_KIND_CORRELATION, less,
-                                                 ATTSTATSSLOT_NUMBERS))
+        if (OidIsValid(less) &&
+            get_attstatsslot(&slot, variable.statsTuple, STATISTIC_KIND_CORRELATION, less, ATTSTATSSLOT_NUMBERS))
         {
             correlation = index->reverse_sort[0] ? -slot.numbers[0] : slot.numbers[0];
             free_attstatsslot(&slot);

@@ -69,6 +69,7 @@ extern "C" {
 #include "optimizer/optimizer.h"
 #include "optimizer/plancat.h"
 #include "optimizer/planmain.h"
+#include "parser/parsetree.h"
 #include "pgstat.h"
 #include "port/pg_bitutils.h"
 #include "port/pg_bswap.h"
