@@ -170,19 +170,6 @@ SQL
 	return @faults;
 });
 
-guarded('rightmost', 'rows that come behind the last page', sub {
-	create(8000);
-	my $old = session($node, $old_snapshot);
-	$node->safe_psql('postgres', 'DELETE FROM t WHERE id > 100');
-	look();
-	must_be('flagged_children > 5');
-	my $session = session($node);
-	$session->query("INSERT INTO t VALUES ($_, 'behind')") for 8001 .. 9500;
-	my @faults = (differences($session), faults($node));
-	$_->quit for $old, $session;
-	return @faults;
-});
-
 guarded('serializable', 'write skew through pages that are passed over', sub {
 	create(8000);
 	my $old = session($node, $old_snapshot);

@@ -65,9 +65,8 @@ static Buffer try_parent(const Tree &tree, BlockNumber child, int level, Path *p
 void flag_child(const Tree &tree, Buffer child, Path *path, const Witness &witness)
 {
     Page page = page_of(child);
-    if (flags_are_off() || (guarded("rightmost") && is_rightmost(page)) ||
-        (guarded("incomplete_split") && has_flag(page, kIncompleteSplit)) || has_flag(page, kDeleted) ||
-        !all_stamped(page))
+    if (flags_are_off() || is_rightmost(page) || (guarded("incomplete_split") && has_flag(page, kIncompleteSplit)) ||
+        has_flag(page, kDeleted) || !all_stamped(page))
         return;
     Zone *zone = zone_for_stamping(page, Codec::entries(page));
     if (zone == nullptr)

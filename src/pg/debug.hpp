@@ -48,7 +48,6 @@ constexpr const char *kGuards[] = {
     "clearing_kept",     // a clearing outlives its page's eviction where the relation skips the log
     "unlink_flag",       // an unlinked page's flag is not its right sibling's
     "incomplete_split",  // a page whose right half has no downlink is not flagged
-    "rightmost",         // nor is the last page of a level
     "serializable",      // serializable transactions pass over no child
     "recovery_flags",    // in recovery nobody sets or heeds flags
     // VACUUM, removal, unlinking
