@@ -4,7 +4,10 @@
 #     CXX=clang++  WERROR=1  DEBUG=1            other compiler; warnings are errors; stop points and checks of pages
 #   make demo                                   the main job on real load, in a throw-away cluster
 #   make bench [PG=15|18]                       every experiment, shortened, with a report in build/report
+#   make unit                                   tests of what needs no server, with its headers only
 #   make test [PG=15|18], make test-long        every test, on servers that it fetches and builds
+#   make patched PG=15|18                       builds a server with contrib_patches, and prints its pg_config
+#   make test-patched PG=15|18                  that server's own tests, without and with the modules, and ours on it
 #   make format, make format-check              clang-format over src/
 
 PG_CONFIG ?= pg_config
@@ -40,7 +43,11 @@ EXTRA_CLEAN = $(OBJS:.o=.d) .built-for build
 
 all:
 
-OWN_GOALS = demo bench test test-long format format-check
+# What the unit tests are made of. They run with assertions and the compiler's sanitizers.
+UNIT_SOURCES = $(wildcard t/unit/*.cpp) \
+	$(filter-out src/fsm/shim% src/buffer/shim%,$(wildcard src/fsm/*.cpp src/buffer/*.cpp))
+
+OWN_GOALS = demo bench unit test test-long patched test-patched format format-check
 .PHONY: $(OWN_GOALS)
 
 demo:
@@ -51,6 +58,15 @@ bench:
 	@tools/setup bench $(if $(filter-out 15,$(PG)),source)
 	@bench/run --quick $(if $(PG),--pg $(PG)) $(BENCH)
 
+unit: build/unit/run
+	build/unit/run --gtest_brief=1
+
+build/unit/run: $(UNIT_SOURCES) $(OWN_HEADERS)
+	@mkdir -p $(@D)
+	$(CXX) $(filter-out -fno-exceptions -fno-rtti,$(CXX_DIALECT)) -O1 -g -fsanitize=address,undefined -Wall -Wextra -Werror \
+		-DUSE_ASSERT_CHECKING=1 -Isrc -isystem $(shell $(PG_CONFIG) --includedir-server) -o $@ $(UNIT_SOURCES) \
+		-lgtest -lgtest_main -lpthread
+
 test:
 	@tools/setup test
 	@tools/test $(PG)
@@ -59,11 +75,20 @@ test-long:
 	@tools/setup test
 	@STEADY_LONG=1 tools/test $(PG)
 
+patched:
+	@test -d contrib_patches/"$(PG)" || { echo "say which server: make patched PG=15 or PG=18" >&2; exit 2; }
+	@tools/setup source
+	@tools/server --patches contrib_patches/$(PG) $(PG) plain
+
+test-patched:
+	@tools/setup test
+	@tools/test --patched $(PG)
+
 format:
-	clang-format-14 -i $(SOURCES) $(OWN_HEADERS)
+	clang-format-14 -i $(SOURCES) $(OWN_HEADERS) $(wildcard t/unit/*.cpp)
 
 format-check:
-	clang-format-14 --dry-run --Werror $(SOURCES) $(OWN_HEADERS)
+	clang-format-14 --dry-run --Werror $(SOURCES) $(OWN_HEADERS) $(wildcard t/unit/*.cpp)
 
 # The goals above find or install a server themselves; PGXS is needed for the rest only.
 ifneq ($(filter-out $(OWN_GOALS),$(or $(MAKECMDGOALS),all)),)

@@ -163,6 +163,7 @@ class Server:
         self.version = subprocess.check_output([self.pg_config, "--version"], text=True).split()[1]
         self.major = int(re.match(r"\d+", self.version)[0])
         self.tests = ask("--pgxs", self.pg_config).parent.parent / "test"
+        self.pkglibdir = ask("--pkglibdir", self.pg_config)
 
     def install_extension(self, *variables):
         """Build the extension from a copy of these sources and install it into this copy of a server."""

@@ -91,6 +91,37 @@ inline Oid relation_of(const PageAddress &a)
 #endif
 }
 
+// Where a relation is stored.
+struct Storage
+{
+    Oid tablespace, database, file;
+};
+#if PG_VERSION_NUM >= 160000
+using FileLocator = RelFileLocator;
+inline Storage storage_of(const RelFileLocator &l)
+{
+    return {l.spcOid, l.dbOid, l.relNumber};
+}
+inline Storage storage_of(Relation rel)
+{
+    return storage_of(rel->rd_locator);
+}
+#else
+using FileLocator = RelFileNode;
+inline Storage storage_of(const RelFileNode &n)
+{
+    return {n.spcNode, n.dbNode, n.relNode};
+}
+inline Storage storage_of(Relation rel)
+{
+    return storage_of(rel->rd_node);
+}
+#endif
+
+// From 16 on a heap is extended by several pages at once, the first of which is its caller's; before, the caller then
+// asks for one of them.
+constexpr bool kExtensionIsCallers = PG_VERSION_NUM >= 160000;
+
 // The planner's guess at an array's number of elements; only from 17 on does it look at statistics.
 inline double array_length(PlannerInfo *root, Node *array)
 {

@@ -54,6 +54,7 @@ extern "C" {
 #include "commands/defrem.h"
 #include "commands/extension.h"
 #include "commands/progress.h"
+#include "commands/seclabel.h"
 #include "commands/vacuum.h"
 #include "common/hashfn.h"
 #include "executor/executor.h"
@@ -113,11 +114,36 @@ extern "C" {
 #include "utils/sortsupport.h"
 #include "utils/spccache.h"
 #include "utils/syscache.h"
+#include "utils/timestamp.h"
 #include "utils/xid8.h"
 #if PG_VERSION_NUM >= 160000
 #include "utils/relfilenumbermap.h"
 #else
 #include "utils/relfilenodemap.h"
+#endif
+
+// What contrib_patches add. Weak, so that what is built with it can be loaded without it.
+#if __has_include("storage/freespace_hook.h")
+#include "storage/freespace_hook.h"
+#define STEADY_HAS_FSM_HOOK 1
+#pragma weak free_space_map_hooks
+#pragma weak standard_GetPageWithFreeSpace
+#pragma weak standard_RecordAndGetPageWithFreeSpace
+#pragma weak standard_RecordPageWithFreeSpace
+#pragma weak standard_XLogRecordPageWithFreeSpace
+#pragma weak standard_GetRecordedFreeSpace
+#pragma weak standard_FreeSpaceMapPrepareTruncateRel
+#pragma weak standard_FreeSpaceMapVacuum
+#pragma weak standard_FreeSpaceMapVacuumRange
+#else
+#define STEADY_HAS_FSM_HOOK 0
+#endif
+#if __has_include("storage/buffer_hook.h")
+#include "storage/buffer_hook.h"
+#define STEADY_HAS_BUFFER_HOOK 1
+#pragma weak buffer_replacement_hooks
+#else
+#define STEADY_HAS_BUFFER_HOOK 0
 #endif
 }
 

@@ -19,6 +19,10 @@ void define()
         "visit the rows as long as anybody's snapshot is older. It is there for comparison.",
         &stamps, true, PGC_USERSET, 0, nullptr, nullptr, nullptr);
     debug::define();
+}
+
+void end_definitions()
+{
     MarkGUCPrefixReserved("steady");
 }
 }  // namespace steady::settings

@@ -13,4 +13,7 @@ extern bool stamps;
 
 // Tells the server of them. Once, at load.
 void define();
+
+// Tells it that there are no others, once the modules have defined theirs.
+void end_definitions();
 }  // namespace steady::settings
