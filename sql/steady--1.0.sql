@@ -219,3 +219,52 @@ LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION @extschema@.steady_page_items(regclass, bigint)
 IS 'fences and entries of a page of a steady index';
+
+--
+-- The free space map of a patched server. On others these functions raise an error that says so.
+--
+
+CREATE FUNCTION @extschema@.steady_fsm_counts(
+	OUT lease bigint, OUT map bigint, OUT extension bigint, OUT last_page bigint, OUT target_block bigint,
+	OUT adopted_idle bigint, OUT refused bigint, OUT extensions bigint, OUT new_pages bigint,
+	OUT given_back bigint, OUT not_recorded bigint, OUT evicted bigint, OUT runs bigint, OUT leased_pages bigint)
+RETURNS record
+AS 'MODULE_PATHNAME', 'steady_fsm_counts'
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION @extschema@.steady_fsm_counts()
+IS 'pages of tables handed out to backends since the server''s start, by source, and what became of leases';
+
+CREATE VIEW @extschema@.steady_fsm_stats AS
+	SELECT *, round(100.0 * lease / nullif(lease + map + extension + last_page + target_block, 0), 1) AS lease_percent
+	FROM @extschema@.steady_fsm_counts();
+
+COMMENT ON VIEW @extschema@.steady_fsm_stats
+IS 'pages of tables handed out to backends since the server''s start, by source, and what became of leases';
+
+CREATE FUNCTION @extschema@.steady_fsm_reopen("table" regclass, percent integer)
+RETURNS void
+AS 'MODULE_PATHNAME', 'steady_fsm_reopen'
+LANGUAGE C VOLATILE;
+
+COMMENT ON FUNCTION @extschema@.steady_fsm_reopen(regclass, integer)
+IS 'how much of a page of this table must be free for it to take rows again; null: as steady.fsm_reopen says';
+
+CREATE FUNCTION @extschema@.steady_fsm_runs(
+	OUT tablespace oid, OUT database oid, OUT relfilenode oid, OUT pid integer,
+	OUT first_block bigint, OUT pages integer, OUT idle_seconds integer)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'steady_fsm_runs'
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION @extschema@.steady_fsm_runs()
+IS 'leases of pages, of all databases';
+
+CREATE VIEW @extschema@.steady_fsm_leases AS
+	SELECT pg_filenode_relation(CASE WHEN tablespace = dattablespace THEN 0 ELSE tablespace END, relfilenode) AS relation,
+		pid, first_block, pages, idle_seconds
+	FROM @extschema@.steady_fsm_runs() r JOIN pg_database d ON d.oid = r.database
+	WHERE datname = current_database();
+
+COMMENT ON VIEW @extschema@.steady_fsm_leases
+IS 'leases of pages in this database; those without pid are of nobody until a backend needs pages';

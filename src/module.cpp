@@ -1,5 +1,7 @@
 // What the server calls when it loads the library.
+#include "fsm/shim.hpp"
 #include "index/options.hpp"
+#include "pg/patched.hpp"
 #include "pg/settings.hpp"
 #include "version.hpp"
 
@@ -14,7 +16,10 @@ PGDLLEXPORT void _PG_init();
 
 void _PG_init()
 {
+    steady::pg::check_patch_set();
     steady::settings::define();
     steady::define_options();
+    steady::fsm::load();
+    steady::settings::end_definitions();
 }
 }
