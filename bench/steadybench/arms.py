@@ -20,6 +20,9 @@ KINDS = {
     "steady, kills off": Kind("steady", "-c steady.kill=off", needs_steady=True),
     "hash": Kind("hash"),
     "gist": Kind("gist"),
+    # The server's free space map, and ours in its place: a setting of the whole server.
+    "core": Kind("btree", needs_steady=True),
+    "leases": Kind("btree", needs_steady=True),
 }
 FORCED = "-c enable_seqscan=off -c enable_bitmapscan=off"
 

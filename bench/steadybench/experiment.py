@@ -49,6 +49,7 @@ class Experiment:
     name = title = None
     order = 1000                    # its place in a run of all
     arms = ("btree", "steady")
+    base = "btree"                  # the arm that the others are compared with
     settings = ()                   # (name, value) pairs for the server
     sizes = {}                      # parameter: (tiny, quick, normal, full)
     rounds = (1, 3, 3, 5)
@@ -257,12 +258,13 @@ class Runner:
             entry = self.case(case)
             return next((f for f in entry["figures"] if f["name"] == name), None) if entry else None
 
+        base = self.experiment.base
         for case in self.result["cases"]:
             for figure in case["figures"]:
                 figure["arms"] = {arm: figures.summary(figures.of_arm(figure["rounds"], arm)) for arm in case["arms"]}
                 figure["ratios"] = {
-                    f"{arm} / btree": told for arm in case["arms"] if arm != "btree" and
-                    (told := figures.summary(figures.ratios(figure["rounds"], arm, figure["rounds"], "btree")))}
+                    f"{arm} / {base}": told for arm in case["arms"] if arm != base and
+                    (told := figures.summary(figures.ratios(figure["rounds"], arm, figure["rounds"], base)))}
         asked, arms = {c.name for c in self.experiment.chosen_cases()} | {""}, self.experiment.only_arms
         self.result["verdicts"] = [
             target.verdict(find, self.experiment.length(), self.experiment.rows(), self.experiment.size == "tiny")

@@ -18,6 +18,8 @@ from . import holders
 SCHEMA = "steady_bench"
 MARK = "made by bench/run of steady; dropped by it without asking"
 SEVERITIES = ("ERROR", "WARNING", "FATAL", "PANIC")
+# What a server with patches can do, and the function that works where it does.
+HOOKS = {"hook for the free space map": "steady_fsm_counts"}
 LOGGED = re.compile(r"\b(ERROR|WARNING|FATAL|PANIC):  (.*)")
 # What every cluster of ours has: room, and nothing in the background that takes turns of its own.
 BASE_SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "1h", "fsync": "off",
@@ -144,6 +146,16 @@ class ThrowAway(Place):
         return psycopg2.extensions.make_dsn(**parts | more)
 
     pgbench_conninfo = conninfo
+
+    def prepare(self, with_steady):
+        """What hooks the server has, a module's function tells once the library is preloaded."""
+        super().prepare(with_steady)
+        for hook, function in HOOKS.items() if with_steady else ():
+            try:
+                self.sql(f"SELECT {SCHEMA}.{function}()")
+            except psycopg2.Error:
+                continue
+            self.can |= {hook}
 
     def standby(self):
         if not self.standby_place:
