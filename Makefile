@@ -5,6 +5,7 @@
 #   make demo                                   the main job on real load, in a throw-away cluster
 #   make bench [PG=15|18]                       every experiment, shortened, with a report in build/report
 #   make unit                                   tests of what needs no server, with its headers only
+#   make simulator                              build/buffer-simulator, which replays recorded buffer accesses
 #   make test [PG=15|18], make test-long        every test, on servers that it fetches and builds
 #   make patched PG=15|18                       builds a server with contrib_patches, and prints its pg_config
 #   make test-patched PG=15|18                  that server's own tests, without and with the modules, and ours on it
@@ -47,7 +48,7 @@ all:
 UNIT_SOURCES = $(wildcard t/unit/*.cpp) \
 	$(filter-out src/fsm/shim% src/buffer/shim%,$(wildcard src/fsm/*.cpp src/buffer/*.cpp))
 
-OWN_GOALS = demo bench unit test test-long patched test-patched format format-check
+OWN_GOALS = demo bench simulator unit test test-long patched test-patched format format-check
 .PHONY: $(OWN_GOALS)
 
 demo:
@@ -58,10 +59,18 @@ bench:
 	@tools/setup bench $(if $(filter-out 15,$(PG)),source)
 	@bench/run --quick $(if $(PG),--pg $(PG)) $(BENCH)
 
+# The policies of src/buffer/ with the buffers left out.
+SIMULATOR ?= build/buffer-simulator
+simulator: $(SIMULATOR)
+
+$(SIMULATOR): bench/simulator/main.cpp bench/simulator/simulation.hpp $(wildcard src/buffer/*.hpp)
+	@mkdir -p $(@D)
+	$(CXX) -std=gnu++20 -O2 -g -Wall -Wextra -Werror -Isrc -o $@ $<
+
 unit: build/unit/run
 	build/unit/run --gtest_brief=1
 
-build/unit/run: $(UNIT_SOURCES) $(OWN_HEADERS)
+build/unit/run: $(UNIT_SOURCES) $(OWN_HEADERS) $(wildcard bench/simulator/*.hpp)
 	@mkdir -p $(@D)
 	$(CXX) $(filter-out -fno-exceptions -fno-rtti,$(CXX_DIALECT)) -O1 -g -fsanitize=address,undefined -Wall -Wextra -Werror \
 		-DUSE_ASSERT_CHECKING=1 -Isrc -isystem $(shell $(PG_CONFIG) --includedir-server) -o $@ $(UNIT_SOURCES) \
@@ -85,10 +94,10 @@ test-patched:
 	@tools/test --patched $(PG)
 
 format:
-	clang-format-14 -i $(SOURCES) $(OWN_HEADERS) $(wildcard t/unit/*.cpp)
+	clang-format-14 -i $(SOURCES) $(OWN_HEADERS) $(wildcard t/unit/*.cpp bench/simulator/*)
 
 format-check:
-	clang-format-14 --dry-run --Werror $(SOURCES) $(OWN_HEADERS) $(wildcard t/unit/*.cpp)
+	clang-format-14 --dry-run --Werror $(SOURCES) $(OWN_HEADERS) $(wildcard t/unit/*.cpp bench/simulator/*)
 
 # The goals above find or install a server themselves; PGXS is needed for the rest only.
 ifneq ($(filter-out $(OWN_GOALS),$(or $(MAKECMDGOALS),all)),)

@@ -268,3 +268,28 @@ CREATE VIEW @extschema@.steady_fsm_leases AS
 
 COMMENT ON VIEW @extschema@.steady_fsm_leases
 IS 'leases of pages in this database; those without pid are of nobody until a backend needs pages';
+
+--
+-- Buffer replacement, on a patched server as well.
+--
+
+CREATE FUNCTION @extschema@.steady_buffer_counts(
+	OUT policy text, OUT buffers bigint,
+	OUT hits bigint, OUT fresh_hits bigint, OUT installed bigint, OUT evicted bigint,
+	OUT victims bigint, OUT steps bigint, OUT steps_per_victim double precision,
+	OUT ghosts bigint, OUT promotions bigint, OUT lock_acquisitions bigint,
+	OUT free_buffers bigint, OUT fresh_buffers bigint, OUT small_buffers bigint, OUT main_buffers bigint)
+RETURNS record
+AS 'MODULE_PATHNAME', 'steady_buffer_counts'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION @extschema@.steady_buffer_counts()
+IS 'what steady_buffer_stats shows';
+
+CREATE VIEW @extschema@.steady_buffer_stats AS
+	SELECT * FROM @extschema@.steady_buffer_counts();
+
+GRANT SELECT ON @extschema@.steady_buffer_stats TO PUBLIC;
+
+COMMENT ON VIEW @extschema@.steady_buffer_stats
+IS 'how shared buffers were found, replaced and searched for since the server started';

@@ -1,4 +1,5 @@
 // What the server calls when it loads the library.
+#include "buffer/shim.hpp"
 #include "fsm/shim.hpp"
 #include "index/options.hpp"
 #include "pg/patched.hpp"
@@ -20,6 +21,7 @@ void _PG_init()
     steady::settings::define();
     steady::define_options();
     steady::fsm::load();
+    steady::buffer::load();
     steady::settings::end_definitions();
 }
 }

@@ -10,16 +10,19 @@ use Test::More;
 use Steady::Test;
 
 my $no_hook = qr/this server has no hook for the free space map/;
+my $no_buffer_hook = qr/this server has no hook for buffer replacement/;
 my $hint = qr/Build the server with the patches in contrib_patches, and the library against it\./;
 
-my $node = new_node('stock', "shared_preload_libraries = 'steady'\nsteady.fsm = on");
+my $node = new_node('stock', "shared_preload_libraries = 'steady'\nsteady.fsm = on\nsteady.buffer_policy = clock");
 $node->start;
 my @warnings = log_lines($node, $no_hook);
 is(scalar(@warnings), 1, 'a module is asked for in the configuration: the server starts, and says once that it has no hook');
 like($warnings[0], qr/WARNING/, '... which is a warning');
 like(slurp_file($node->logfile), $hint, '... with the way to a server that has it');
 is($node->safe_psql('postgres', 'SHOW steady.fsm'), 'off', 'the setting is there, and off');
-is($node->safe_psql('postgres', 'SHOW steady.fsm_reopen'), '25', 'so are those that go with it');
+is($node->safe_psql('postgres', 'SHOW steady.buffer_policy'), 'off', 'so is the one for buffer replacement');
+is(scalar(log_lines($node, $no_buffer_hook)), 1, '... which has a warning of its own');
+is($node->safe_psql('postgres', 'SHOW steady.fsm_reopen'), '25', 'so are those that go with the free space map');
 
 $node->safe_psql('postgres', 'CREATE EXTENSION steady; CREATE TABLE t AS SELECT i FROM generate_series(1, 10000) i; CREATE INDEX ON t USING steady (i)');
 is($node->safe_psql('postgres', 'SET enable_seqscan = off; SELECT count(*) FROM t WHERE i > 5000'), '5000', 'indexes work');
@@ -32,6 +35,10 @@ like($err, $hint, '... and the same hint');
 like($err, qr/ERROR:  0A000: $no_hook/, 'nor has its view');
 ($status, $out, $err) = $node->psql('postgres', 'SELECT * FROM steady_fsm_leases');
 like($err, $no_hook, '... or the other one');
+($status, $out, $err) = $node->psql('postgres', q{ALTER SYSTEM SET steady.buffer_trace = 'accesses'});
+like($err, $no_buffer_hook, 'nor can accesses of buffers be recorded');
+($status, $out, $err) = $node->psql('postgres', 'SELECT * FROM steady_buffer_stats', extra_params => [ '-v', 'VERBOSITY=verbose' ]);
+like($err, qr/ERROR:  0A000: $no_buffer_hook/, '... or shown');
 
 # Without preloading, it is each session that loads the library.
 $node->append_conf('postgresql.conf', "shared_preload_libraries = ''");

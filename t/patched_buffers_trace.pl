@@ -1,0 +1,54 @@
+# A load is recorded (steady.buffer_trace), and the simulator makes of it what the server made.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Steady::Test;
+use Steady::Buffers;
+
+skip_without_hook();
+
+my $simulator = "$PostgreSQL::Test::Utils::tmp_check/buffer-simulator";
+system_or_bail('make', '-s', "SIMULATOR=$simulator", 'simulator');
+for my $policy (@policies)
+{
+	my $node = policy_server("trace_$policy", $policy, "steady.buffer_trace = 'accesses'\nfull_page_writes = off");
+	$node->append_conf('postgresql.conf', "checkpoint_timeout = 1h\nmax_wal_size = 4GB\nbgwriter_lru_maxpages = 0");
+	$node->restart;
+	unlink $node->data_dir . '/accesses';
+	$node->restart;
+	pgbench_init($node);
+	pgbench($node, '-c', 1, '-t', 2000);
+	pgbench($node, '-c', 1, '-t', 8000, '-S');
+	my $seen = buffer_stats($node);
+	$node->stop;
+	my ($out, $err);
+	IPC::Run::run([ $simulator, $node->data_dir . '/accesses' ], '>', \$out, '2>', \$err) or die "the simulator failed: $err";
+	note $out;
+	my ($header, @lines) = map { [ split /\t/ ] } split /\n/, $out;
+	my %simulated = map { my @line = @$_; $line[1] => { map { $header->[$_] => $line[$_] } 0 .. $#line } } @lines;
+	unlike($err, qr/missing/, "$policy: no record is missing");
+	my $accesses = $seen->{hits} + $seen->{installed};
+	cmp_ok(abs($simulated{$policy}{accesses} / $accesses - 1), '<', 0.01, "$policy: every access was recorded");
+	my $ratio = $seen->{hits} / $accesses;
+	cmp_ok(abs($simulated{$policy}{hit_ratio} - $ratio), '<', 0.005, "$policy: the simulator's hit ratio is the server's ($ratio)");
+	cmp_ok($simulated{optimum}{hit_ratio}, '>=', $simulated{$_}{hit_ratio}, "... and not better than the optimum ($_)") for @policies;
+
+	# Recording can be switched off and on.
+	$node->start;
+	$node->safe_psql('postgres', "ALTER SYSTEM SET steady.buffer_trace = ''");
+	$node->reload;
+	$node->poll_query_until('postgres', "SELECT current_setting('steady.buffer_trace') = ''");
+	my $size = sub { -s ($node->data_dir . '/accesses') };
+	$node->safe_psql('postgres', "ALTER SYSTEM SET steady.buffer_trace = 'again'");
+	$node->reload;
+	$node->poll_query_until('postgres', "SELECT current_setting('steady.buffer_trace') = 'again'");
+	$node->safe_psql('postgres', 'SELECT count(*) FROM pgbench_accounts');
+	$node->stop;
+	cmp_ok(-s ($node->data_dir . '/again') // 0, '>', 100000, "$policy: another file when it is told so");
+}
+
+done_testing();
