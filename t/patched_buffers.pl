@@ -21,8 +21,8 @@ for my $policy (@policies)
 	is($node->safe_psql('postgres', 'SHOW steady.buffer_policy'), $policy, "$policy is used");
 	pgbench_init($node);
 	my $before = buffer_stats($node);
-	pgbench($node, '-c', 4, '-t', 3000);
-	pgbench($node, '-c', 4, '-t', 3000, '-S');
+	pgbench($node, '-c', 4, '-t', 2000);
+	pgbench($node, '-c', 4, '-t', 2000, '-S');
 	sums_agree($node, $policy);
 	my $after = buffer_stats($node);
 	my %more = map { $_ => $after->{$_} - $before->{$_} } grep { $after->{$_} =~ /^\d+$/ } keys %$after;
@@ -50,7 +50,7 @@ for my $policy (@policies)
 	# The background writer is ahead of the search.
 	my $writes = 'SELECT buffers_clean FROM pg_stat_bgwriter';
 	my $clean = $node->safe_psql('postgres', $writes);
-	pgbench($node, '-c', 2, '-t', 2000);
+	pgbench($node, '-c', 2, '-t', 1000);
 	cmp_ok($node->safe_psql('postgres', $writes) - $clean, '>', 200, "$policy: the background writer finds what to clean");
 
 	# A scan by way of a ring leaves the others' pages alone.

@@ -16,7 +16,7 @@ skip_without_hook();
 my $seed = seed();
 my $node = policy_server('kills', 's3fifo', 'restart_after_crash = on');
 pgbench_init($node);
-for my $kill (1 .. is_long() ? 40 : 6)
+for my $kill (1 .. (is_long() ? 40 : 4))
 {
 	my $load = pgbench_start($node, '-c', 4);
 	my $victims = buffer_stats($node)->{victims};

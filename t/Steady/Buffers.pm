@@ -54,8 +54,8 @@ sub buffer_stats
 
 sub pgbench_init
 {
-	my ($node) = @_;
-	$node->run_log([ 'pgbench', '-i', '-q', '-s', 8, '-p', $node->port, '-h', $node->host, 'postgres' ]) or die 'pgbench -i failed';
+	my ($node, $scale) = @_;
+	$node->run_log([ 'pgbench', '-i', '-q', '-s', $scale // 8, '-p', $node->port, '-h', $node->host, 'postgres' ]) or die 'pgbench -i failed';
 }
 
 sub pgbench
