@@ -23,6 +23,9 @@ KINDS = {
     # The server's free space map, and ours in its place: a setting of the whole server.
     "core": Kind("btree", needs_steady=True),
     "leases": Kind("btree", needs_steady=True),
+    # Buffer replacement ("core" stands for the server's own here, too).
+    "clock": Kind("btree", needs_steady=True),
+    "s3fifo": Kind("btree", needs_steady=True),
 }
 FORCED = "-c enable_seqscan=off -c enable_bitmapscan=off"
 

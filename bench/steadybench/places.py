@@ -19,7 +19,7 @@ SCHEMA = "steady_bench"
 MARK = "made by bench/run of steady; dropped by it without asking"
 SEVERITIES = ("ERROR", "WARNING", "FATAL", "PANIC")
 # What a server with patches can do, and the function that works where it does.
-HOOKS = {"hook for the free space map": "steady_fsm_counts"}
+HOOKS = {"hook for the free space map": "steady_fsm_counts", "hook for buffer replacement": "steady_buffer_counts"}
 LOGGED = re.compile(r"\b(ERROR|WARNING|FATAL|PANIC):  (.*)")
 # What every cluster of ours has: room, and nothing in the background that takes turns of its own.
 BASE_SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "1h", "fsync": "off",
