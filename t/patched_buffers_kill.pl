@@ -1,4 +1,5 @@
 # Servers are killed under a load that replaces all buffers again and again: nothing is lost, and the policy's lists begin anew.
+# A standby replays such a load, and is promoted.
 #
 # STEADY_LONG=1: more kills.
 use strict;
@@ -14,7 +15,7 @@ use Steady::Buffers;
 skip_without_hook();
 
 my $seed = seed();
-my $node = policy_server('kills', 's3fifo', 'restart_after_crash = on');
+my $node = policy_server('kills', 's3fifo', 'restart_after_crash = on', allows_streaming => 1);
 pgbench_init($node);
 for my $kill (1 .. (is_long() ? 40 : 4))
 {
@@ -28,5 +29,17 @@ for my $kill (1 .. (is_long() ? 40 : 4))
 	sums_agree($node, "kill $kill");
 	cmp_ok(buffer_stats($node)->{victims}, '>', 0, '... and the policy is at work again');
 }
-$node->stop;
+
+# Replay uses buffers, too, and has no session of its own.
+my $standby = start_standby($node, 'standby');
+my $replaced = buffer_stats($standby)->{victims};
+pgbench($node, '-c', 4, '-t', 1000);
+replayed($node, $standby);
+cmp_ok(buffer_stats($standby)->{victims} - $replaced, '>', $buffers, 'replay replaces buffers');
+is($standby->safe_psql('postgres', 'SELECT (SELECT sum(abalance) FROM pgbench_accounts) = (SELECT sum(delta) FROM pgbench_history)'),
+	't', 'the standby has all of it');
+$standby->promote;
+pgbench($standby, '-c', 4, '-t', 300);
+sums_agree($standby, 'a promoted standby');
+$_->stop for $standby, $node;
 done_testing();

@@ -28,8 +28,8 @@ sub skip_without_hook
 # A server with 16 MB of shared buffers and a policy.
 sub policy_server
 {
-	my ($name, $policy, $settings) = @_;
-	my $node = new_node($name, <<"CONF");
+	my ($name, $policy, $settings, %init) = @_;
+	my $node = new_node($name, <<"CONF", %init);
 shared_preload_libraries = 'steady'
 steady.buffer_policy = '$policy'
 shared_buffers = 16MB
