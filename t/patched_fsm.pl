@@ -62,8 +62,8 @@ sub pages { return query("SELECT pg_relation_size('$_[0]') / 8192") }
 
 query('CREATE TABLE many (client int, n bigint GENERATED ALWAYS AS IDENTITY, pad text)');
 counted();
-insert_by(8, 600, "INSERT INTO many (client, pad) SELECT :client_id, repeat('p', 700) FROM generate_series(1, 10);\n");
-is(query('SELECT count(*), count(DISTINCT n) FROM many'), '48000|48000', 'every row is there');
+insert_by(8, 1000, "INSERT INTO many (client, pad) SELECT :client_id, repeat('p', 700) FROM generate_series(1, 10);\n");
+is(query('SELECT count(*), count(DISTINCT n) FROM many'), '80000|80000', 'every row is there');
 my $c = counted();
 note explain $c;
 my $sum = $c->{lease} + $c->{map} + $c->{extension} + $c->{last_page} + $c->{target_block};
@@ -73,6 +73,8 @@ my $mixed = query('SELECT count(*) FROM (SELECT FROM many GROUP BY (ctid::text::
 cmp_ok($mixed, '<=', pages('many') / 50, "$mixed pages have rows of several clients");
 cmp_ok($c->{new_pages} - pages('many'), '<=', 0, 'each new page was counted');
 is(query(q{SELECT pg_relation_size('many', 'fsm')}), '0', 'no map was made to hold that pages are full');
+query(q{CREATE TABLE alone (pad text); INSERT INTO alone SELECT repeat('p', 700) FROM generate_series(1, 6600)});
+is(pages('alone'), '600', 'a table with one client grows page by page');
 
 # ---- exits
 
@@ -92,7 +94,6 @@ my $a = session();
 $a->query_safe('INSERT INTO many (client, pad) SELECT 100, repeat(\'p\', 700) FROM generate_series(1, 30)');
 is(pages('many'), $size, 'another backend goes on in them');
 is(leases('many', 'pid = ' . $a->query_safe('SELECT pg_backend_pid()')), '1', '... in one of them');
-is(leases('many'), $free, '... which is its own now');
 
 # ---- VACUUM makes them the map's
 
@@ -111,7 +112,7 @@ cmp_ok(leases('many', 'pid = ' . $b->query_safe('SELECT pg_backend_pid()')), '>=
 
 query('CREATE TABLE idle (client int, pad text); ALTER TABLE idle ALTER pad SET STORAGE PLAIN');
 query(q{INSERT INTO idle SELECT 0, repeat('p', 7000) FROM generate_series(1, 2000)});
-query(q{VACUUM idle});
+query(q{DELETE FROM idle WHERE (ctid::text::point)[0] BETWEEN 1000 AND 1031; VACUUM idle});
 $a->query_safe(q{INSERT INTO idle VALUES (1, 'first')});
 my $held = query(q{SELECT pid, first_block FROM steady_fsm_leases WHERE relation = 'idle'::regclass AND pages > 10 AND pid IS NOT NULL});
 like($held, qr/^\d+\|\d+$/, 'a backend leases many pages, and goes idle') or BAIL_OUT('no lease to wait for');
@@ -277,7 +278,7 @@ $node->stop;
 $standby->promote;
 $standby->safe_psql('postgres', q{INSERT INTO many (client, pad) SELECT 400, repeat('p', 700) FROM generate_series(1, 3000)});
 is($standby->safe_psql('postgres', 'SELECT count(*) FROM many WHERE client >= 300'), '7000', 'promoted, it takes rows');
-cmp_ok($standby->safe_psql('postgres', 'SELECT lease FROM steady_fsm_stats'), '>', 50, '... by leases');
+cmp_ok($standby->safe_psql('postgres', 'SELECT lease + extension FROM steady_fsm_stats'), '>', 50, '... through the module');
 $standby->safe_psql('postgres', 'VACUUM many');
 $standby->stop;
 

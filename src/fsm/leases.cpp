@@ -177,6 +177,14 @@ Owner Leases::holder(const Table &table, Block block) const
     return holder;
 }
 
+bool Leases::others(const Table &table, Owner owner, Time idle) const
+{
+    bool found = false;
+    const_cast<Leases *>(this)->for_table(
+        table, [&](const Run *run) { found |= run->owner != owner && run->owner != kNobody && run->used >= idle; });
+    return found;
+}
+
 Owner Leases::note(const Table &table, Block block, Space space, Space least)
 {
     Owner holder = kNotLeased;

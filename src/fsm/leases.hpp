@@ -109,6 +109,9 @@ class Leases
     // Who has that page? kNobody if it is in nobody's lease, kNotLeased if it is in none.
     Owner holder(const Table &, Block) const;
 
+    // Does anybody else have a lease that is in use, of those that are not idle since `idle`?
+    bool others(const Table &, Owner, Time idle) const;
+
     // That page has so much space; with less than `least` it leaves its lease. Returns who has, or had, it.
     Owner note(const Table &, Block, Space, Space least);
 

@@ -352,10 +352,15 @@ bool try_last_page(Relation rel, BlockNumber block, Size)
     return leased;
 }
 
-// Everybody extends for itself: so what waiters add is proportional to their number, and they wait seldom.
+// Who is alone extends as the server does. With others, everybody extends by a run for itself: so what waiters add is
+// proportional to their number, and they wait seldom.
 int extension_size(Relation rel, int needed, int proposed)
 {
     if (!has_leases(rel))
+        return proposed;
+    Table table = table_of(rel);
+    Time idle = idle_since(shared->now());
+    if (!with_leases(table, [&](Leases &l) { return l.others(table, me, idle); }))
         return proposed;
     return std::max({needed, run_length(RelationGetNumberOfBlocks(rel)), std::min(proposed, kRunLength)});
 }

@@ -132,7 +132,9 @@ TEST(Leases, ComeBackWhenTheirOwnerLeaves)
     ASSERT_TRUE(m->lease_empty(kTable, 2, 0, 4, 12));
     Owner from;
     EXPECT_EQ(m->adopt(kTable, 3, 1, 20, kNever, &from), kNoBlock);
+    EXPECT_TRUE(m->others(kTable, 2, kNever));
     EXPECT_EQ(m->leave(1), 2);
+    EXPECT_FALSE(m->others(kTable, 2, kNever)) << "nobody's";
     EXPECT_EQ(m->adopt(kTable, 3, 1, 20, kNever, &from), 100u) << "the lowest first";
     EXPECT_EQ(from, kNobody);
     EXPECT_EQ(pages_of(m, kTable, 3), (std::vector<Block>{100, 101, 102, 103}));
@@ -154,6 +156,9 @@ TEST(Leases, OfIdleOwnersAreTaken)
     EXPECT_EQ(m->adopt(kTable, 3, 1, 200, 101, &from), 0u);
     EXPECT_EQ(from, 1);
     EXPECT_EQ(m->holder(kTable, 0), 3);
+    EXPECT_TRUE(m->others(kTable, 3, 150));
+    EXPECT_FALSE(m->others(kTable, 3, 151)) << "idle";
+    EXPECT_FALSE(m->others(kOther, 3, kNever)) << "another table's";
     EXPECT_EQ(m->adopt(kTable, 1, 1, 201, 101, &from), kNoBlock) << "it is used again";
     EXPECT_EQ(m->find(kTable, 2, 1, 300), 100u);
     Lease run;
