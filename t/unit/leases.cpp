@@ -216,7 +216,7 @@ TEST(Leases, AgreeWithAModel)
     const Table tables[] = {kTable, kOther, kElsewhere};
     std::map<Block, Page> models[3];
     Time now = 1;
-    for (int step = 0; step < 200000 && !HasFailure(); step++)
+    for (int step = 0; step < 100000 && !HasFailure(); step++)
     {
         int t = below(3);
         const Table &table = tables[t];
