@@ -142,14 +142,18 @@ BEGIN
 	DELETE FROM bd_dup WHERE i > 15000;
 	RETURN NEXT;
 END $$;
-SELECT * FROM bd_built('few)');
-SELECT * FROM bd_built('few DESC)', 'WITH (deduplicate_items = off)');
+SELECT * FROM bd_built('few)', 'WITH (codec = tuple)');
+SELECT * FROM bd_built('few DESC)', 'WITH (deduplicate_items = off, codec = tuple)');
+SELECT * FROM bd_built('few)', 'WITH (codec = auto)');
 SELECT * FROM bd_built('t, few)');
 SELECT * FROM bd_built('few) INCLUDE (i)');
+SELECT * FROM bd_built('many)', 'WITH (codec = tuple)');
+SELECT * FROM bd_built('many)', 'WITH (fillfactor = 50, codec = tuple)', 50);
+SELECT * FROM bd_built('many)', 'WITH (fillfactor = 10, codec = tuple)', 10);
+SELECT * FROM bd_built('many)', 'WITH (fillfactor = 100, codec = tuple)', 100);
 SELECT * FROM bd_built('many)');
-SELECT * FROM bd_built('many)', 'WITH (fillfactor = 50)', 50);
-SELECT * FROM bd_built('many)', 'WITH (fillfactor = 10)', 10);
-SELECT * FROM bd_built('many)', 'WITH (fillfactor = 100)', 100);
+SELECT * FROM bd_built('many)', 'WITH (fillfactor = 50, codec = auto)', 50);
+SELECT * FROM bd_built('many)', 'WITH (fillfactor = 10, codec = auto)', 10);
 DROP TABLE bd_dup;
 
 --

@@ -36,7 +36,7 @@ SELECT kind, columns, key, tid, tids, child, killed FROM steady_page_items('ins_
 
 -- Equal keys share a posting list where that is allowed
 CREATE TABLE ins_few (k int, t text);
-CREATE INDEX ins_few_k ON ins_few USING steady (k);
+CREATE INDEX ins_few_k ON ins_few USING steady (k) WITH (codec = tuple);
 CREATE INDEX ins_few_one ON ins_few USING steady (k) WITH (deduplicate_items = off);
 INSERT INTO ins_few SELECT i % 3 FROM generate_series(1, 3000) i;
 SELECT entries, posting_lists > 0 AS posting_lists FROM steady_stats('ins_few_k');

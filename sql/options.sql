@@ -10,10 +10,10 @@ INSERT INTO t SELECT i, 'v' || i % 5, point(i, i) FROM generate_series(1, 20000)
 CREATE INDEX bad ON t USING steady (k) WITH (fillfactor = 9);
 CREATE INDEX bad ON t USING steady (k) WITH (fillfactor = 101);
 CREATE INDEX bad ON t USING steady (k) WITH (fillfactor = half);
-CREATE INDEX t_10 ON t USING steady (k) WITH (fillfactor = 10);
-CREATE INDEX t_50 ON t USING steady (k) WITH (fillfactor = 50);
-CREATE INDEX t_def ON t USING steady (k);
-CREATE INDEX t_100 ON t USING steady (k) WITH (fillfactor = 100);
+CREATE INDEX t_10 ON t USING steady (k) WITH (fillfactor = 10, codec = tuple);
+CREATE INDEX t_50 ON t USING steady (k) WITH (fillfactor = 50, codec = tuple);
+CREATE INDEX t_def ON t USING steady (k) WITH (codec = tuple);
+CREATE INDEX t_100 ON t USING steady (k) WITH (fillfactor = 100, codec = tuple);
 CREATE FUNCTION pages(name text) RETURNS bigint LANGUAGE sql AS 'SELECT leaf_pages FROM steady_stats(name::regclass)';
 SELECT pages('t_10') > 4 * pages('t_50') AS ten, pages('t_50') > 1.6 * pages('t_def') AS fifty, pages('t_def') > pages('t_100') AS hundred;
 CREATE INDEX t_btree ON t USING btree (k) WITH (fillfactor = 100);

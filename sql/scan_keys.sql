@@ -151,7 +151,7 @@ SELECT r.* FROM sk_abc, sk_compare(conditions, 'b DESC, a, c', false) r;
 
 -- One column, whose duplicates share posting lists.
 DROP INDEX sk_i;
-CREATE INDEX sk_i ON sk USING steady (a);
+CREATE INDEX sk_i ON sk USING steady (a) WITH (codec = tuple);
 SET sk.columns = 'a';
 SELECT r.* FROM (SELECT array_agg(condition ORDER BY n) AS conditions FROM sk_condition WHERE col = 'a') s,
 	(VALUES ('a'), ('a DESC')) o(ordering), sk_compare(conditions, ordering, false) r;

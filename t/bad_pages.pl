@@ -98,7 +98,7 @@ EXCEPTION WHEN OTHERS THEN
 END $$;
 -- Tables and their indexes: a key of many types, some of them long, dead rows on every leaf, an index with a past.
 CREATE FUNCTION make_key(kind text, i int) RETURNS text LANGUAGE sql AS $$
-	SELECT CASE kind WHEN 'int' THEN i * 37 % 1501 WHEN 'many' THEN i * 37 % 53 ELSE i * 37 % 2003 END::text
+	SELECT CASE WHEN kind IN ('int', 'word') THEN i * 37 % 1501 WHEN kind = 'many' THEN i * 37 % 53 ELSE i * 37 % 2003 END::text
 		|| CASE WHEN kind <> 'text' THEN '' WHEN i % 50 = 0 THEN repeat('long', 300) ELSE repeat('x', i % 60) END
 $$;
 CREATE FUNCTION make_table(tab text, kind text) RETURNS void LANGUAGE plpgsql AS $$
@@ -110,7 +110,9 @@ BEGIN
 	EXECUTE format('INSERT INTO %I SELECT i, make_key(%L, i)::%s, repeat(''t'', i %% 9) FROM generate_series(1, %s) i', tab, kind, type, rows);
 	EXECUTE format(CASE kind WHEN 'unique' THEN 'CREATE UNIQUE INDEX %I ON %I USING steady (k, id) INCLUDE (t)'
 		WHEN 'pair' THEN 'CREATE INDEX %I ON %I USING steady (k, t, id)'
-		ELSE 'CREATE INDEX %I ON %I USING steady (k)' END, tab || '_i', tab);
+		WHEN 'text' THEN 'CREATE INDEX %I ON %I USING steady (k)'
+		WHEN 'word' THEN 'CREATE INDEX %I ON %I USING steady (k) WITH (fillfactor = 15)'
+		ELSE 'CREATE INDEX %I ON %I USING steady (k) WITH (codec = tuple)' END, tab || '_i', tab);
 	EXECUTE format('CREATE TABLE %I AS SELECT k, row_number() OVER () AS n FROM %I GROUP BY k', tab || '_keys', tab);
 	EXECUTE format('INSERT INTO %I (id, k) SELECT i, make_key(%L, i)::%s FROM generate_series(10001, 11000) i', tab, kind, type);
 END $$;
@@ -438,22 +440,22 @@ sub case
 }
 
 # Nothing damaged: the tests themselves are right, and they test the index.
-run_cases('sound', map { case($_, 'no damage', sub { }, strict => 1) } 'int', 'many', 'unique', 'text', 'pair');
-foreach my $kind ('int', 'text')
+run_cases('sound', map { case($_, 'no damage', sub { }, strict => 1) } 'int', 'word', 'many', 'unique', 'text', 'pair');
+foreach my $kind ('int', 'word', 'text')
 {
 	$node->safe_psql('postgres', "SELECT make_table('plan_$kind', '$kind'), age_table('plan_$kind', '$kind')");
 	is($node->safe_psql('postgres', "SELECT name FROM plans('plan_$kind') WHERE NOT by_index"), '', "all queries use the index, key $kind");
 }
 
-foreach my $kind (is_long() ? ('int', 'unique', 'text', 'pair') : ('int', 'pair'))
+foreach my $kind (is_long() ? ('int', 'word', 'unique', 'text', 'pair') : ('int', 'word', 'pair'))
 {
 	run_cases('structure', map { case($kind, $_, $structural{$_}, strict => 1, found => 1) } sort keys %structural);
 }
-run_cases('fences', map { case('int', $_, $fences{$_}, strict => 1, found => 1) } sort keys %fences);
+run_cases('fences', map { my $kind = $_; map { case($kind, $_, $fences{$_}, strict => 1, found => 1) } sort keys %fences } 'int', 'word');
 run_cases('values', case('text', 'unknown compression', \&unknown_compression, strict => 1, found => 1));
 
 my @torn;
-foreach my $kind ('int', 'many', 'unique', 'text', 'pair')
+foreach my $kind ('int', 'word', 'many', 'unique', 'text', 'pair')
 {
 	foreach my $old_first (0, 1)
 	{
@@ -491,7 +493,7 @@ run_cases('torn', @torn);
 
 foreach my $round (1 .. $flip_rounds)
 {
-	run_cases("flips $round", map { case($_, 'flipped', \&flip) } ('int', 'many', 'unique', 'text', 'pair') x 4);
+	run_cases("flips $round", map { case($_, 'flipped', \&flip) } ('int', 'word', 'many', 'unique', 'text', 'pair') x 4);
 }
 
 ok($seen{XX002}, 'damage was met');

@@ -60,7 +60,7 @@ for my $round (1 .. (is_long() ? 30 : 3))
 # The map isn't logged. VACUUM finds such pages also where no row is dead.
 $node->safe_psql('postgres', <<'SQL');
 CREATE TABLE lost (i int);
-CREATE INDEX lost_i ON lost USING steady (i);
+CREATE INDEX lost_i ON lost USING steady (i) WITH (fillfactor = 15);
 INSERT INTO lost SELECT generate_series(1, 30000);
 CHECKPOINT;
 DELETE FROM lost WHERE i < 29000;

@@ -24,7 +24,7 @@ prepare($node);
 $node->safe_psql('postgres', <<'SQL');
 CREATE TABLE ledger (id bigint, k int, t text, n int);
 CREATE UNIQUE INDEX ledger_id ON ledger USING steady (id);
-CREATE INDEX ledger_k ON ledger USING steady (k);
+CREATE INDEX ledger_k ON ledger USING steady (k) WITH (codec = tuple);
 CREATE INDEX ledger_t ON ledger USING steady (t, k DESC) INCLUDE (n);
 SQL
 

@@ -17,7 +17,7 @@ prepare($primary);
 $primary->safe_psql('postgres', <<'SQL');
 CREATE TABLE c (id int, k int, pad text);
 ALTER TABLE c ALTER pad SET STORAGE PLAIN;
-CREATE INDEX c_k ON c USING steady (k);
+CREATE INDEX c_k ON c USING steady (k) WITH (codec = tuple);
 INSERT INTO c SELECT i, i, repeat('x', 3400) FROM generate_series(1, 1000) i;
 SQL
 my $standby = start_standby($primary, 'standby', "max_standby_streaming_delay = -1\nhot_standby_feedback = off\nlog_min_messages = log");
@@ -125,7 +125,7 @@ is(conflicts(), $before, 'without a conflict');
 settle_standby('-1');
 $primary->safe_psql('postgres', <<'SQL');
 CREATE TABLE p (k int);
-CREATE INDEX p_k ON p USING steady (k);
+CREATE INDEX p_k ON p USING steady (k) WITH (codec = tuple);
 INSERT INTO p SELECT generate_series(1, 5000);
 DELETE FROM p WHERE k BETWEEN 1000 AND 4000;
 VACUUM p;

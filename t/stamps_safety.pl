@@ -36,7 +36,7 @@ sub create
 	my ($name, $rows, $kind) = @_;
 	return <<"SQL";
 CREATE @{[ $kind // '' ]} TABLE $name (id int, k int, pad text) WITH (fillfactor = 70);
-CREATE UNIQUE INDEX ${name}_id ON $name USING steady (id);
+CREATE UNIQUE INDEX ${name}_id ON $name USING steady (id) WITH (fillfactor = 15);
 CREATE INDEX ${name}_k ON $name USING steady (k) INCLUDE (id);
 INSERT INTO $name SELECT i, i, 'p' FROM generate_series(1, $rows) i;
 SQL

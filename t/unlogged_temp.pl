@@ -134,7 +134,7 @@ SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 CREATE TEMP TABLE t_cursor (a int, b text);
 INSERT INTO t_cursor SELECT i, repeat('x', 30) FROM generate_series(1, 6000) i;
-CREATE INDEX t_cursor_a ON t_cursor USING steady (a);
+CREATE INDEX t_cursor_a ON t_cursor USING steady (a) WITH (fillfactor = 15);
 DELETE FROM t_cursor WHERE a BETWEEN 501 AND 4500;
 BEGIN;
 DECLARE plain CURSOR FOR SELECT a, b FROM t_cursor ORDER BY a;

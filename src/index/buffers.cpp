@@ -49,6 +49,11 @@ Buffer read_page(Relation rel, BlockNumber block, Lock lock)
 {
     check_exists(rel, block);
     Buffer buf = ReadBuffer(rel, block);
+    // While the lock is taken, what is looked at first is on its way from memory.
+    Page page = page_of(buf);
+    __builtin_prefetch(page);
+    __builtin_prefetch(page + kCacheLine);
+    __builtin_prefetch(page + kTailAt);
     LockBuffer(buf, static_cast<int>(lock));
     check_page(rel, buf);
     return buf;

@@ -88,6 +88,12 @@ class UniqueCheck
     Entry last_;
 };
 
+// How leaves store their entries: as words if the keys have them.
+PageKind leaf_kind(Relation index, const KeySchema &schema)
+{
+    return schema.words != nullptr && codec_option(index) == CodecOption::automatic ? PageKind::word : PageKind::tuple;
+}
+
 // Loads the sorted entries, of which there are about `total`.
 void load(Relation heap, Relation index, const IndexInfo *info, const KeySchema &schema, Sort *sort, double total)
 {
@@ -99,7 +105,8 @@ void load(Relation heap, Relation index, const IndexInfo *info, const KeySchema 
     bool identical = equal_is_identical(index);
     UniqueCheck unique(heap, index, schema, identical, info->ii_NullsNotDistinct);
     Loader loader;
-    loader.begin(index, schema, identical, identical && !info->ii_Unique && deduplicate_items(index));
+    loader.begin(index, schema, leaf_kind(index, schema), identical,
+                 identical && !info->ii_Unique && deduplicate_items(index));
 
     constexpr int64 kReportEvery = 1024;
     int64 done = 0;
@@ -193,7 +200,8 @@ void build_empty(Relation index)
     pg::BulkWriter out;
     out.start(index, INIT_FORKNUM);
     Page page = out.page();
-    init_meta(page, InvalidBlockNumber, 0, equal_is_identical(index));
+    const KeySchema &schema = *make_schema(index, CurrentMemoryContext);
+    init_meta(page, InvalidBlockNumber, 0, leaf_kind(index, schema), equal_is_identical(index));
     out.write(kMetaBlock, page);
     out.finish();
 }

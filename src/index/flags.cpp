@@ -196,12 +196,12 @@ static Buffer settle(const Descent &d, Buffer buf)
 static int place_on(const Descent &d, Page page)
 {
     if (d.from_edge)
-        return Codec::next(page, 0);
-    int slot = Codec::find_child(*d.tree.schema, *d.key, page);
+        return InnerCodec::next(page, 0);
+    int slot = InnerCodec::find_child(*d.tree.schema, *d.key, page);
     if (d.forward)
         return slot;
-    int before = Codec::previous(page, slot - 1);
-    return before >= 0 && compare_pivot(*d.tree.schema, *d.key, Codec::at(page, slot)) == 0 ? before : slot;
+    int before = InnerCodec::previous(page, slot - 1);
+    return before >= 0 && compare_pivot(*d.tree.schema, *d.key, InnerCodec::at(page, slot)) == 0 ? before : slot;
 }
 
 enum class Outcome : uint8
@@ -222,17 +222,17 @@ static Outcome choose_child(Descent &d, Page page, int *slot)
         return Outcome::found;
     uint32 skip = codes_to_skip(d.witness, zone);
     uint32 removable = d.leftovers != nullptr ? removable_codes(d.leftovers->heap, zone) : 0;
-    int n = Codec::slots(page);
+    int n = InnerCodec::slots(page);
     Activity &activity = d.tree.activity;
     uint64 &skipped = tail(page)->level > 1 ? activity.skipped_subtrees : activity.skipped_pages;
     for (int passed = 1; skip >> zone_code(zone, *slot) & 1; passed++)
     {
-        Entry e = Codec::at(page, *slot);
-        int next = d.forward ? Codec::next(page, *slot + 1) : Codec::previous(page, *slot - 1);
+        Entry e = InnerCodec::at(page, *slot);
+        int next = d.forward ? InnerCodec::next(page, *slot + 1) : InnerCodec::previous(page, *slot - 1);
         // The bound between this child and the next one in direction.
         Entry bound;
         if (d.forward)
-            bound = next < n ? Codec::at(page, next) : Codec::high(page);
+            bound = next < n ? InnerCodec::at(page, next) : Codec::high(page);
         else
             bound = pivot_columns(e) > 0 ? e : Codec::low(page);
         if (bound == nullptr)
@@ -323,7 +323,7 @@ static Outcome try_descend(Descent &d, From from, Buffer *leaf)
             UnlockReleaseBuffer(buf);
             return outcome;
         }
-        BlockNumber child = child_of(Codec::at(page, slot));
+        BlockNumber child = child_of(InnerCodec::at(page, slot));
         if (child == d.held)
             report_corruption(page, "downlink leads back to a page left of its range");
         buf = step(d.tree.rel, buf, child, Lock::share);

@@ -56,7 +56,7 @@ static bool try_leaf(Insertion &in, BlockNumber block)
         if (page_fault(page, block) == nullptr && is_leaf(page) && !has_flag(page, kDeleted) &&
             !has_flag(page, kIncompleteSplit) && (low = Codec::low(page)) != nullptr &&
             compare_pivot(*in.tree.schema, in.key, low) > 0 && !Codec::beyond(*in.tree.schema, in.key, page) &&
-            Codec::fits(page, entry_size(in.entry)))
+            Codec::fits(*in.tree.schema, page, in.entry))
         {
             in.leaf = buf;
             return true;
@@ -203,18 +203,19 @@ static Conflict check_unique(Insertion &in, IndexUniqueCheck check)
         int passed_from = number;
         slot = skips.pass_slots(page, slot, slots, &number);
         tree.activity.skipped_entries += number - passed_from;
-        for (; slot < slots && TupleCodec::is_gap(page, slot); slot++)
+        for (; slot < slots && Codec::is_gap(page, slot); slot++)
             number++;
         if (slot < slots)
         {
-            Entry e = Codec::at(page, slot);
-            if (compare_columns(schema, in.key, e, schema.nkeys) != 0)
+            EntrySpace space;
+            if (compare_columns(schema, in.key, Codec::at(schema, page, slot, &space), schema.nkeys) != 0)
                 break;
-            for (int i = 0; i < tid_count(e); i++)
+            Tids tids = Codec::tids(page, slot);
+            for (int i = 0; i < tids.count; i++)
             {
                 if (skips.has(number + i))
                     continue;
-                ItemPointerData tid = tids(e)[i];
+                ItemPointerData tid = tids[i];
                 if (unlikely(!is_row(tid)))
                     report_corruption(page, "TID is invalid");
                 if (check == UNIQUE_CHECK_EXISTING && ItemPointerEquals(&tid, &in.entry->t_tid))
@@ -228,7 +229,7 @@ static Conflict check_unique(Insertion &in, IndexUniqueCheck check)
                     // Only under the exclusive lock: two setters would race.
                     if (!BufferIsValid(other))
                     {
-                        stamp_conflict(in, number + i, tids(e)[i], all_dead);
+                        stamp_conflict(in, number + i, tids[i], all_dead);
                         skips = skips_of(page, witness);
                     }
                     continue;
@@ -268,7 +269,7 @@ static Conflict check_unique(Insertion &in, IndexUniqueCheck check)
                 in.leaf = InvalidBuffer;
                 report_duplicate(in);
             }
-            number += tid_count(e);
+            number += tids.count;
             slot++;
             continue;
         }
@@ -344,12 +345,13 @@ static Place find_place(const Insertion &in)
     int at = Codec::next(page, place.slot);
     if (at == Codec::slots(page))
         return place;
-    Entry e = Codec::at(page, at);
-    if (compare_leaf(schema, in.key, e) != 0)
+    if (Codec::compare(schema, in.key, page, at) != 0)
         return place;
-    ItemPointer list = tids(e);
-    if (std::any_of(list, list + tid_count(e),
-                    [&](ItemPointerData &t) { return ItemPointerEquals(&t, &in.entry->t_tid); }))
+    Tids tids = Codec::tids(page, at);
+    bool known = false;
+    for (int i = 0; i < tids.count && !known; i++)
+        known = tid_number(tids[i]) == tid_number(in.entry->t_tid);
+    if (known)
         ereport(ERROR,
                 (errcode(ERRCODE_INDEX_CORRUPTED),
                  errmsg("table tid from new index tuple (%u,%u) is in index \"%s\" already, at block %u",
@@ -364,13 +366,12 @@ static void place(Insertion &in, bool unchanged, bool unique)
 {
     const Tree &tree = in.tree;
     Page page = page_of(in.leaf);
-    Size size = entry_size(in.entry);
     clear_flags(tree, in.leaf, in.key, &in.path);
     stop_point("insert");
     Place place = find_place(in);
-    if (!Codec::fits(page, size))
+    if (!Codec::fits(*tree.schema, page, in.entry))
     {
-        bool room = make_room(tree, in.leaf, size, unchanged, unique);
+        bool room = make_room(tree, in.leaf, in.entry, unchanged, unique);
         place = find_place(in);
         if (!room)
         {
@@ -388,10 +389,10 @@ static void place(Insertion &in, bool unchanged, bool unique)
     if (place.in_posting)
     {
         // The list's last TID makes room for the new one, and becomes an entry behind it: nothing is wasted.
-        in.entry->t_tid = Codec::exchange(page, place.slot, in.entry->t_tid, patch);
+        in.entry->t_tid = TupleCodec::exchange(page, place.slot, in.entry->t_tid, patch);
         place.slot = Codec::next(page, place.slot + 1);
     }
-    Codec::insert(page, place.slot, in.entry, patch);
+    Codec::insert(*tree.schema, page, place.slot, in.entry, patch);
     change.commit();
     if (is_rightmost(page) && !is_leftmost(page) && RelationGetTargetBlock(tree.rel) != BufferGetBlockNumber(in.leaf))
         RelationSetTargetBlock(tree.rel, BufferGetBlockNumber(in.leaf));

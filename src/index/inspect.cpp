@@ -142,7 +142,7 @@ struct Look
     const char *fault(Page page, BlockNumber block) const
     {
         const char *f = page_fault(page, block);
-        return f == nullptr && tail(page)->kind == Codec::kKind && !has_flag(page, kDeleted)
+        return f == nullptr && tail(page)->kind != PageKind::meta && !has_flag(page, kDeleted)
                    ? Codec::fault(*schema, page)
                    : f;
     }
@@ -177,7 +177,7 @@ const char *kind_name(Page page)
 
 const char *codec_name(PageKind kind)
 {
-    return kind == PageKind::tuple ? "tuple" : nullptr;
+    return kind == PageKind::tuple ? "tuple" : kind == PageKind::word ? "word" : nullptr;
 }
 
 int gaps(Page page)
@@ -188,7 +188,8 @@ int gaps(Page page)
 // TIDs on a leaf, downlinks on an inner page, gaps not counted.
 int free_space(Page page)
 {
-    return hole(page) + tail(page)->waste + gaps(page) * static_cast<int>(sizeof(uint16));
+    int gap = Codec::is_word(page) ? WordCodec::entry_bytes(page) : static_cast<int>(sizeof(uint16));
+    return hole(page) + tail(page)->waste + gaps(page) * gap;
 }
 
 int killed(Page page)
@@ -255,8 +256,7 @@ Datum stats(Oid relid, FunctionCallInfo fcinfo)
             entries += real_entries(page, Codec::entries(page));
             empty += Codec::live(page) == 0;
             dead += killed(page);
-            for (int slot = Codec::next(page, 0); slot < Codec::slots(page); slot = Codec::next(page, slot + 1))
-                postings += is_posting(Codec::at(page, slot));
+            each_entry(page, [&](const Tids &tids, int, int) { postings += tids.count > 1; });
         }
     }
     FreeAccessStrategy(strategy);
@@ -398,8 +398,9 @@ void item(const Look &look, Page page, const char *kind, int slot, Entry e, cons
     else
         row.integer(slot);
     row.text(kind);
-    row.integer(reinterpret_cast<char *>(e) - page);
-    row.integer(IndexTupleSize(e));
+    bool word = slot >= 0 && Codec::is_word(page);
+    row.integer(word ? WordCodec::key_offset(page, slot) : reinterpret_cast<char *>(e) - page);
+    row.integer(word ? WordCodec::entry_bytes(page) : static_cast<int>(IndexTupleSize(e)));
     int columns = pivot ? pivot_columns(e) : look.schema->natts;
     row.integer(columns);
     row.text(key_text(*look.schema, e, columns));
@@ -416,7 +417,8 @@ void item(const Look &look, Page page, const char *kind, int slot, Entry e, cons
         row.put(set);
         return;
     }
-    row.add(PointerGetDatum(&tids(e)[0]));
+    ItemPointerData first = tids(e)[0];
+    row.add(PointerGetDatum(&first));
     int count = tid_count(e), dead = 0;
     if (is_posting(e))
     {
@@ -444,7 +446,7 @@ void page_items(Oid relid, int64 block, FunctionCallInfo fcinfo)
     if (!(PageIsNew(page) && block != kMetaBlock))
         if (const char *fault = look.fault(page, block))
             report_corruption(look.rel, block, fault);
-    if (!PageIsNew(page) && tail(page)->kind == Codec::kKind && !has_flag(page, kDeleted))
+    if (!PageIsNew(page) && tail(page)->kind != PageKind::meta && !has_flag(page, kDeleted))
     {
         if (Entry low = Codec::low(page))
             item(look, page, "low", -1, low, nullptr, -1, set);
@@ -454,7 +456,8 @@ void page_items(Oid relid, int64 block, FunctionCallInfo fcinfo)
         for (int slot = Codec::next(page, 0); slot < Codec::slots(page); slot = Codec::next(page, slot + 1))
         {
             CHECK_FOR_INTERRUPTS();
-            Entry e = Codec::at(page, slot);
+            EntrySpace space;
+            Entry e = Codec::at(*look.schema, page, slot, &space);
             if (is_leaf(page))
                 item(look, page, is_posting(e) ? "posting" : "entry", slot, e, zone, Codec::entry_number(page, slot),
                      set);

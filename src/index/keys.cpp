@@ -1,5 +1,7 @@
 #include "index/keys.hpp"
 
+#include "index/word_key.hpp"
+
 #include "pg/errors.hpp"
 
 namespace steady
@@ -21,6 +23,60 @@ static Size fixed_entry_size(TupleDesc desc)
         size = att_align_nominal(size, att->attalign) + att->attlen;
     }
     return size;
+}
+
+// What the order function of a column's operator class says of its values. Where it is one of the server's own, the
+// order is known, whatever the operator class.
+static WordType word_type(Oid order_function)
+{
+    switch (order_function)
+    {
+        case F_BTBOOLCMP:
+            return WordType::bool_;
+        case F_BTCHARCMP:
+            return WordType::uint8_;
+        case F_BTINT2CMP:
+            return WordType::int16_;
+        case F_BTINT4CMP:
+        case F_DATE_CMP:
+            return WordType::int32_;
+        case F_BTOIDCMP:
+            return WordType::uint32_;
+        case F_BTINT8CMP:
+        case F_TIME_CMP:
+        case F_TIMESTAMP_CMP:
+        case F_TIMESTAMPTZ_CMP:
+        case F_CASH_CMP:
+            return WordType::int64_;
+        case F_PG_LSN_CMP:
+        case F_XID8CMP:
+            return WordType::uint64_;
+        case F_MACADDR_CMP:
+            return WordType::bytes6;
+        case F_UUID_CMP:
+            return WordType::bytes16;
+        default:
+            return WordType::none;
+    }
+}
+
+static const WordShape *make_word_shape(const KeySchema &schema, MemoryContext context)
+{
+    if (schema.natts > schema.nkeys)
+        return nullptr;
+    WordShape shape;
+    for (int i = 0; i < schema.nkeys; i++)
+    {
+        const Column &c = schema.column[i];
+        Form_pg_attribute att = TupleDescAttr(schema.desc, i);
+        if (!shape.add(word_type(c.order->fn_oid), att->attalign, c.ssup.ssup_reverse, c.ssup.ssup_nulls_first) ||
+            shape.column[i].size != att->attlen || shape.column[i].by_reference == att->attbyval)
+            return nullptr;
+    }
+    shape.finish();
+    auto *kept = static_cast<WordShape *>(MemoryContextAlloc(context, sizeof(WordShape)));
+    *kept = shape;
+    return kept;
 }
 
 KeySchema *make_schema(Relation index, MemoryContext context)
@@ -58,6 +114,7 @@ KeySchema *make_schema(Relation index, MemoryContext context)
         else
             c.fast = Fast::call;
     }
+    schema->words = make_word_shape(*schema, context);
     return schema;
 }
 

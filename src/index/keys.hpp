@@ -40,6 +40,7 @@ struct KeySchema
     int nkeys;        // key columns
     int natts;        // with INCLUDE columns
     Size fixed_size;  // of an entry without NULLs whose columns all have a fixed length; 0: some column has none
+    const struct WordShape *words;  // how the key columns make a word (word_key.hpp); nullptr: they don't
     Column column[FLEXIBLE_ARRAY_MEMBER];
 };
 

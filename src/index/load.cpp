@@ -7,15 +7,16 @@ namespace steady
 // Per cent of an inner page that are filled: much as btree has it, for entries that come later.
 constexpr int kInnerFill = 70;
 
-void init_meta(Page page, BlockNumber root, int level, bool equal_is_identical)
+void init_meta(Page page, BlockNumber root, int level, PageKind leaves, bool equal_is_identical)
 {
     init_page(page, PageKind::meta, 0);
-    *meta(page) = {kMagic, kFormat, root, static_cast<uint16>(level), Codec::kKind, equal_is_identical};
+    *meta(page) = {kMagic, kFormat, root, static_cast<uint16>(level), leaves, equal_is_identical};
     header(page)->pd_lower = kContents + sizeof(MetaData);
 }
 
-void Loader::begin(Relation index, const KeySchema &schema, bool equal_is_identical, bool share)
+void Loader::begin(Relation index, const KeySchema &schema, PageKind leaves, bool equal_is_identical, bool share)
 {
+    leaves_ = leaves;
     index_ = index;
     schema_ = &schema;
     identical_ = equal_is_identical;
@@ -28,6 +29,10 @@ void Loader::begin(Relation index, const KeySchema &schema, bool equal_is_identi
     waiting_ = static_cast<char *>(palloc(BLCKSZ));
     tids_ = static_cast<ItemPointerData *>(palloc(kMaxPosting));
     count_ = 0;
+    word_ = static_cast<Word *>(palloc((kMaxEntries + 1) * sizeof(Word)));
+    word_tid_ = static_cast<ItemPointerData *>(palloc((kMaxEntries + 1) * sizeof(ItemPointerData)));
+    words_ = 0;
+    low_ = nullptr;
     out_.start(index, MAIN_FORKNUM);
 }
 
@@ -37,7 +42,7 @@ void Loader::start_page(int level, BlockNumber left)
     l.page = out_.page();
     l.block = next_block_++;
     l.entries = 0;
-    init_page(l.page, Codec::kKind, level);
+    init_page(l.page, PageKind::tuple, level);  // a leaf of words is made when all of them are known
     tail(l.page)->left = left;
 }
 
@@ -55,7 +60,7 @@ void Loader::start_level(int level)
 void Loader::turn_page(int level, Entry first_right)
 {
     Level &l = level_[level];
-    Entry last = Codec::at(l.page, Codec::slots(l.page) - 1);
+    Entry last = TupleCodec::at(l.page, TupleCodec::slots(l.page) - 1);
     Entry separator = make_separator(*schema_, last, first_right, level == 0);
     Page page = l.page;
     BlockNumber block = l.block;
@@ -77,7 +82,7 @@ void Loader::place(int level, Entry entry, Entry next)
     Size high = 0;
     if (next != nullptr)
         high = leaf ? key_size(next) + MAXALIGN(sizeof(ItemPointerData)) : entry_size(next);
-    int slots = Codec::slots(l.page);
+    int slots = TupleCodec::slots(l.page);
     auto room = [&] {
         int below = MAXALIGN(kContents + (slots + 1) * sizeof(uint16)) + MAXALIGN(zone_size(l.entries + entries));
         return header(l.page)->pd_upper - below >= static_cast<int>(entry_size(entry) + high);
@@ -87,7 +92,7 @@ void Loader::place(int level, Entry entry, Entry next)
     if ((slots >= 2 && hole(l.page) < wanted) || (slots >= (leaf ? 1 : 2) && !room()))
         turn_page(level, entry);
 
-    if (!leaf && Codec::slots(l.page) == 0)
+    if (!leaf && TupleCodec::slots(l.page) == 0)
         entry = make_minus_infinity(child_of(entry));
     PageFiller(l.page).add(entry);
     l.entries += entries;
@@ -145,8 +150,80 @@ void Loader::place_waiting(Entry next)
     MemoryContextReset(scratch_);
 }
 
+// ---- leaves of words
+
+// The next leaf is full when one more entry would not leave what the fillfactor wants free.
+void Loader::add_word(Entry entry)
+{
+    const WordShape &shape = *schema_->words;
+    Word word = word_of(shape, entry);
+    if (levels_ == 0)
+        start_level(0);
+    if (words_ > 0)
+    {
+        WordRange range = range_;
+        range.add(word, entry->t_tid);
+        if (!writable(code_, word, entry->t_tid))
+        {
+            WordEncoding code = choose_encoding(range);
+            int most = word_fill(shape, code, free_wanted_);
+            if (words_ + 1 > most)
+                most_words_ = 0;
+            else
+            {
+                code_ = code;
+                most_words_ = most;
+            }
+        }
+        if (words_ + 1 > most_words_)
+            write_words(entry);
+        else
+            range_ = range;
+    }
+    if (words_ == 0)
+    {
+        range_.begin(word, entry->t_tid);
+        code_ = choose_encoding(range_);
+        most_words_ = word_fill(shape, code_, free_wanted_);
+    }
+    word_[words_] = word;
+    word_tid_[words_++] = entry->t_tid;
+}
+
+// Makes the current leaf of its words. `next`: the first entry of the one behind it, which begins; nullptr: none.
+void Loader::write_words(Entry next)
+{
+    const WordShape &shape = *schema_->words;
+    Level &l = level_[0];
+    Page page = l.page;
+    BlockNumber block = l.block, left = tail(page)->left;
+    WordFiller fill(shape, page, choose_encoding(range_));
+    tail(page)->left = left;
+    fill.low(low_);
+    for (int i = 0; i < words_; i++)
+        fill.add(word_[i], word_tid_[i]);
+    if (next == nullptr)
+        return;
+
+    EntrySpace space;
+    Entry last = make_word_entry(shape, word_[words_ - 1], word_tid_[words_ - 1], &space);
+    if (low_ != nullptr)
+        pfree(low_);
+    low_ = make_separator(*schema_, last, next, true);
+    fill.high(low_);
+    tail(page)->right = next_block_;
+    start_page(0, block);
+    out_.write(block, page);
+    Entry downlink = copy_pivot(low_, l.block);
+    add_downlink(1, downlink);
+    pfree(downlink);
+    words_ = 0;
+}
+
 void Loader::add(Entry entry)
 {
+    if (leaves_ == PageKind::word)
+        return add_word(entry);
     if (count_ > 0 && shares(entry))
     {
         tids_[count_++] = entry->t_tid;
@@ -166,6 +243,8 @@ void Loader::finish()
 {
     if (count_ > 0)
         place_waiting(nullptr);
+    if (words_ > 0)
+        write_words(nullptr);
     for (int level = 0; level < levels_; level++)
     {
         Level &l = level_[level];
@@ -174,7 +253,8 @@ void Loader::finish()
         out_.write(l.block, l.page);
     }
     Page page = out_.page();
-    init_meta(page, levels_ > 0 ? level_[levels_ - 1].block : InvalidBlockNumber, std::max(levels_ - 1, 0), identical_);
+    init_meta(page, levels_ > 0 ? level_[levels_ - 1].block : InvalidBlockNumber, std::max(levels_ - 1, 0), leaves_,
+              identical_);
     out_.write(kMetaBlock, page);
     out_.finish();
     MemoryContextDelete(scratch_);

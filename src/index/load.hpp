@@ -7,13 +7,13 @@
 namespace steady
 {
 // The meta page of an index whose root is `root` (InvalidBlockNumber: it has no entry).
-void init_meta(Page page, BlockNumber root, int level, bool equal_is_identical);
+void init_meta(Page page, BlockNumber root, int level, PageKind leaves, bool equal_is_identical);
 
 class Loader
 {
   public:
     // `share`: equal keys may share a posting list. Memory comes from the current context and stays with it.
-    void begin(Relation index, const KeySchema &schema, bool equal_is_identical, bool share);
+    void begin(Relation index, const KeySchema &schema, PageKind leaves, bool equal_is_identical, bool share);
     // The next plain entry. It is copied.
     void add(Entry entry);
     void finish();
@@ -34,6 +34,8 @@ class Loader
     void place(int level, Entry entry, Entry next);
     void add_downlink(int level, Entry pivot);
     void place_waiting(Entry next);
+    void add_word(Entry entry);
+    void write_words(Entry next);
     bool shares(Entry entry) const;
     int most_tids(Entry entry) const;
 
@@ -46,11 +48,20 @@ class Loader
     int levels_;
     Level level_[kMaxLevels];
     int free_wanted_;  // bytes that a finished leaf leaves free
+    PageKind leaves_;
 
     // The entry that was added last, and the TIDs that it will share.
     char *waiting_;
     ItemPointerData *tids_;
     int count_, most_;
+
+    // Leaves of words: the entries of the next one, and the fence in front of it.
+    Word *word_;
+    ItemPointerData *word_tid_;
+    int words_, most_words_;
+    WordRange range_;
+    WordEncoding code_;
+    Entry low_;
 };
 static_assert(std::is_trivially_destructible_v<Loader>);
 }  // namespace steady

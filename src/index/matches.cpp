@@ -60,6 +60,9 @@ class Collector
           want_tuples_(reader.want_tuples), has_postings_(has_flag(page, kHasPostings)), skips_(page, reader.witness),
           next_(m->match + (forward_ ? 0 : kMaxEntries - 1))
     {
+        m->words = Codec::is_word(page);
+        if (m->words)
+            m->code = word_head(page)->code;
     }
 
     // The first slot from `slot` on that can't be skipped together with what is in between, `end` if there is none.
@@ -80,7 +83,9 @@ class Collector
             skipped_++;
             return;
         }
-        Entry e = Codec::at(page_, slot);
+        if (m_->words)
+            return add_word(slot);
+        Entry e = TupleCodec::at(page_, slot);
         int number = entry_number(slot);
         int count = tid_count(e);
         const ItemPointerData *list = tids(e);
@@ -126,7 +131,44 @@ class Collector
         return skipped_;
     }
 
+    // All entries of a word page in [from, to).
+    void add_words(int from, int to)
+    {
+        if (from >= to)
+            return;
+        if (want_tuples_)
+            WordCodec::copy_keys(page_, from, to, m_->tuples);
+        WordTids tids(page_);
+        auto take_slot = [&](int slot) {
+            if (skips_.has(slot))  // behind a gap, which is not passed
+                skipped_++;
+            else
+                take(tids[slot], slot, slot - from);
+        };
+        if (forward_)
+            for (int slot = WordCodec::next(page_, pass(from, to)); slot < to;
+                 slot = WordCodec::next(page_, pass(slot + 1, to)))
+                take_slot(slot);
+        else
+            for (int slot = WordCodec::previous(page_, to - 1); slot >= from;
+                 slot = WordCodec::previous(page_, slot - 1))
+                take_slot(slot);
+    }
+
   private:
+    void add_word(int slot)
+    {
+        uint16 tuple = 0;
+        if (want_tuples_)
+        {
+            // No more than the page has: they fit.
+            tuple = m_->tuples_used / std::max<int>(m_->code.key_width, 1);
+            WordCodec::copy_keys(page_, slot, slot + 1, m_->tuples + m_->tuples_used);
+            m_->tuples_used += m_->code.key_width;
+        }
+        take(WordCodec::tid(page_, slot), slot, tuple);
+    }
+
     // Copies an entry's key for an index-only scan.
     uint16 keep(Entry e)
     {
@@ -163,9 +205,9 @@ class Collector
         if (!has_postings_)
             return slot;
         while (seen_slot_ < slot)
-            seen_number_ += Codec::width(page_, seen_slot_++);
+            seen_number_ += TupleCodec::width(page_, seen_slot_++);
         while (seen_slot_ > slot)
-            seen_number_ -= Codec::width(page_, --seen_slot_);
+            seen_number_ -= TupleCodec::width(page_, --seen_slot_);
         return seen_number_;
     }
 
@@ -183,8 +225,18 @@ class Collector
 // First slot from `slot` on whose entry is not before `key`: near by in most cases, so the steps grow.
 static int gallop(const KeySchema &schema, const SearchKey &key, Page page, int slot)
 {
+    if (Codec::is_word(page))
+    {
+        WordPlace place;
+        if (!word_place(word_shape(schema, page), key, &place))
+            return std::max(slot, Codec::find(schema, key, page));
+        for (int i = 0; i < 2; i++, slot++)
+            if (slot >= WordCodec::slots(page) || WordCodec::compare(page, place, slot) <= 0)
+                return slot;
+        return std::max(slot, WordCodec::find(page, place));
+    }
     int n = Codec::slots(page), step = 1, low = slot;
-    while (low < n && compare_leaf(schema, key, Codec::at(page, low)) > 0)
+    while (low < n && compare_leaf(schema, key, TupleCodec::at(page, low)) > 0)
     {
         slot = low + 1;
         low += step;
@@ -194,7 +246,7 @@ static int gallop(const KeySchema &schema, const SearchKey &key, Page page, int 
     for (low = slot; low < high;)
     {
         int mid = (low + high) / 2;
-        if (compare_leaf(schema, key, Codec::at(page, mid)) > 0)
+        if (compare_leaf(schema, key, TupleCodec::at(page, mid)) > 0)
             low = mid + 1;
         else
             high = mid;
@@ -205,8 +257,10 @@ static int gallop(const KeySchema &schema, const SearchKey &key, Page page, int 
 // Backward: the last slot up to `slot` whose entry is before `key`, -1 if none.
 static int gallop_back(const KeySchema &schema, const SearchKey &key, Page page, int slot)
 {
+    if (Codec::is_word(page))
+        return std::min(slot, Codec::find(schema, key, page) - 1);
     int step = 1, high = slot, above = slot + 1;
-    while (high >= 0 && compare_leaf(schema, key, Codec::at(page, high)) <= 0)
+    while (high >= 0 && compare_leaf(schema, key, TupleCodec::at(page, high)) <= 0)
     {
         above = high;
         high -= step;
@@ -216,7 +270,7 @@ static int gallop_back(const KeySchema &schema, const SearchKey &key, Page page,
     while (above - low > 1)
     {
         int mid = (low + above) / 2;
-        if (compare_leaf(schema, key, Codec::at(page, mid)) > 0)
+        if (compare_leaf(schema, key, TupleCodec::at(page, mid)) > 0)
             low = mid;
         else
             above = mid;
@@ -237,9 +291,12 @@ static void read_run(const PageReader &r, Page page, int slot, Collector &collec
             end = gallop(schema, *r.run_end, page, slot);
             onward->kind = Continuation::Kind::end;
         }
-        for (slot = Codec::next(page, collect.pass(slot, end)); slot < end;
-             slot = Codec::next(page, collect.pass(slot + 1, end)))
-            collect.add(slot);
+        if (Codec::is_word(page))
+            collect.add_words(slot, end);
+        else
+            for (slot = TupleCodec::next(page, collect.pass(slot, end)); slot < end;
+                 slot = TupleCodec::next(page, collect.pass(slot + 1, end)))
+                collect.add(slot);
     }
     else
     {
@@ -251,8 +308,11 @@ static void read_run(const PageReader &r, Page page, int slot, Collector &collec
             if (begin >= 0 || (low != nullptr && compare_pivot(schema, *r.run_end, low) > 0))
                 onward->kind = Continuation::Kind::end;
         }
-        for (slot = Codec::previous(page, slot); slot > begin; slot = Codec::previous(page, slot - 1))
-            collect.add(slot);
+        if (Codec::is_word(page))
+            collect.add_words(begin + 1, slot + 1);
+        else
+            for (slot = TupleCodec::previous(page, slot); slot > begin; slot = TupleCodec::previous(page, slot - 1))
+                collect.add(slot);
     }
 }
 
@@ -265,7 +325,8 @@ static void read_by_fit(const PageReader &r, Page page, int slot, Collector &col
     slot = forward ? Codec::next(page, slot) : Codec::previous(page, slot);
     while (slot >= 0 && slot < n)
     {
-        Entry e = Codec::at(page, slot);
+        EntrySpace space;
+        Entry e = Codec::at(schema, page, slot, &space);
         Jump jump;
         Fit f = fit(r.bounds, r.dir, e, &jump);
         int next = forward ? slot + 1 : slot - 1;
@@ -320,7 +381,10 @@ void read_matches(const PageReader &r, Buffer buf, int slot, PageMatches *m)
         if (Entry low = Codec::low(page))
             keep_tuple(&m->left, low, true);
         else if (first < Codec::slots(page))
-            keep_tuple(&m->left, Codec::at(page, first), false);
+        {
+            EntrySpace space;
+            keep_tuple(&m->left, Codec::at(*r.tree.schema, page, first, &space), false);
+        }
         else if (Entry high = Codec::high(page))
             keep_tuple(&m->left, high, true);
     }
@@ -344,6 +408,14 @@ void read_matches(const PageReader &r, Buffer buf, int slot, PageMatches *m)
         keep_tuple(&m->onward, high, true);
 }
 
+Entry matched_tuple(const KeySchema &schema, const PageMatches &m, const Match &match, EntrySpace *space)
+{
+    if (!m.words)
+        return reinterpret_cast<Entry>(const_cast<char *>(m.tuples) + match.tuple * MAXIMUM_ALIGNOF);
+    Word word = WordCodec::read_key(m.code, m.tuples + match.tuple * m.code.key_width);
+    return make_word_entry(*schema.words, word, match.tid, space);
+}
+
 static void stamp(Zone *zone, int number, const Death &death, const Running &running)
 {
     if (death.since == 0)
@@ -355,10 +427,10 @@ static void stamp(Zone *zone, int number, const Death &death, const Running &run
 // On a page that may have changed since it was read the entries are found again by TID.
 static void stamp_by_tid(Page page, Zone *zone, const PageMatches &m, const Running &running)
 {
-    each_entry(page, [&](Entry e, int number) {
-        for (int i = 0; i < tid_count(e); i++)
+    each_entry(page, [&](const Tids &tids, int number, int) {
+        for (int i = 0; i < tids.count; i++)
             for (int k = 0; k < m.deaths; k++)
-                if (ItemPointerEquals(&tids(e)[i], const_cast<ItemPointer>(&m.match[m.death[k].match].tid)))
+                if (tid_number(tids[i]) == tid_number(m.match[m.death[k].match].tid))
                 {
                     stamp(zone, number + i, m.death[k], running);
                     break;

@@ -34,7 +34,7 @@ struct Match
 {
     ItemPointerData tid;
     uint16 entry;  // its number on the page (stamp zone)
-    uint16 tuple;  // index-only scans: where in `tuples` the entry is, in units of MAXALIGN
+    uint16 tuple;  // index-only scans: where in `tuples` the entry is, in units of MAXALIGN; of a word page, which key
 };
 
 // A match that turned out dead.
@@ -55,6 +55,8 @@ struct PageMatches
     Continuation left;    // backward, the same way if `dir` is backward
     int first, last;      // match[first .. last], in index order
     int tuples_used;
+    bool words;          // `tuples` has keys as the page wrote them
+    WordEncoding code;   // then
     bool nothing_alive;  // all of the page is stamped, and it had no match
     int deaths;          // what was found out about matches since
     Death death[kMaxEntries];
@@ -76,6 +78,9 @@ struct PageReader
 
 // Fills `m` with the matches of the page in `buf` (locked), from `slot` on in the reader's direction, and m->onward.
 void read_matches(const PageReader &, Buffer buf, int slot, PageMatches *m);
+
+// The entry of a match, if tuples were wanted; it may be made in `space`.
+Entry matched_tuple(const KeySchema &, const PageMatches &, const Match &, EntrySpace *space);
 
 // The search key of a continuation's tuple: backward, entries before it come next.
 void edge_place(const KeySchema &, const Continuation &, SearchKey *key);

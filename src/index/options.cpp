@@ -7,12 +7,25 @@ namespace
 constexpr int kDefaultFillfactor = 90;
 constexpr int kLowestFillfactor = 10;
 
+// Tests run with either.
+#ifndef STEADY_CODEC
+#define STEADY_CODEC automatic
+#endif
+constexpr CodecOption kDefaultCodec = CodecOption::STEADY_CODEC;
+
 // What the relation cache keeps for an index that has parameters.
 struct Options
 {
     int32 varlena_header;
     int fillfactor;
     bool deduplicate_items;
+    CodecOption codec;
+};
+
+constinit relopt_enum_elt_def codecs[] = {
+    {"auto", static_cast<int>(CodecOption::automatic)},
+    {"tuple", static_cast<int>(CodecOption::tuple)},
+    {nullptr, 0},
 };
 
 constinit relopt_kind kind = RELOPT_KIND_LOCAL;  // until define_options()
@@ -35,12 +48,14 @@ const Options *options_of(Relation index)
 
 void define_options()
 {
-    // Like btree's, both only steer what later writers do.
+    // Like btree's, they only steer what later writers do, and `codec` what later builds do.
     constexpr LOCKMODE lock = ShareUpdateExclusiveLock;
     kind = add_reloption_kind();
     add_int_reloption(kind, "fillfactor", "Packs steady index pages only to this percentage", kDefaultFillfactor,
                       kLowestFillfactor, 100, lock);
     add_bool_reloption(kind, "deduplicate_items", "Lets equal keys of a steady index share one entry", true, lock);
+    add_enum_reloption(kind, "codec", "How a build stores the entries of a steady index", codecs,
+                       static_cast<int>(kDefaultCodec), "Valid values are \"auto\" and \"tuple\".", lock);
 }
 
 bytea *parse_options(Datum reloptions, bool validate)
@@ -48,6 +63,7 @@ bytea *parse_options(Datum reloptions, bool validate)
     static constexpr relopt_parse_elt fields[] = {
         field("fillfactor", RELOPT_TYPE_INT, offsetof(Options, fillfactor)),
         field("deduplicate_items", RELOPT_TYPE_BOOL, offsetof(Options, deduplicate_items)),
+        field("codec", RELOPT_TYPE_ENUM, offsetof(Options, codec)),
     };
     return static_cast<bytea *>(
         build_reloptions(reloptions, validate, kind, sizeof(Options), fields, lengthof(fields)));
@@ -57,6 +73,12 @@ int fillfactor(Relation index)
 {
     const Options *options = options_of(index);
     return options ? options->fillfactor : kDefaultFillfactor;
+}
+
+CodecOption codec_option(Relation index)
+{
+    const Options *options = options_of(index);
+    return options ? options->codec : kDefaultCodec;
 }
 
 bool deduplicate_items(Relation index)

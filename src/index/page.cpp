@@ -1,5 +1,7 @@
 #include "index/page.hpp"
 
+#include "index/word.hpp"
+
 namespace steady
 {
 void init_page(Page page, PageKind kind, uint16 level)
@@ -47,13 +49,13 @@ const char *page_fault(Page page, BlockNumber block)
         return "page has a format version that this library does not know";
     if ((block == kMetaBlock) != (t->kind == PageKind::meta))
         return block == kMetaBlock ? "first page is not the meta page" : "meta page in the wrong place";
-    if (t->kind != PageKind::meta && t->kind != PageKind::tuple)
+    if (t->kind != PageKind::meta && t->kind != PageKind::tuple && t->kind != PageKind::word)
         return "page has an unknown kind";
     if (t->level >= kMaxLevels || t->left == block || t->right == block)
         return "page has an impossible level or link";
     if (!fence_ok(page, t->low) || !fence_ok(page, t->high))
         return "fence lies outside the page";
-    if (t->kind == PageKind::tuple && (t->flags & kDeleted) == 0 && (t->high == 0) != (t->right == InvalidBlockNumber))
+    if (t->kind != PageKind::meta && (t->flags & kDeleted) == 0 && (t->high == 0) != (t->right == InvalidBlockNumber))
         return "high key and right link disagree";
     if ((t->flags & kAppending) != 0 && (t->level != 0 || t->right != InvalidBlockNumber))
         return "page that is not the last leaf has reserved slots";
@@ -65,6 +67,8 @@ const char *page_fault(Page page, BlockNumber block)
     if (t->kind == PageKind::meta &&
         (meta(page)->magic != kMagic || meta(page)->format != kFormat || meta(page)->level >= kMaxLevels))
         return "meta page is damaged";
+    if (t->kind == PageKind::word && (t->flags & kDeleted) == 0)
+        return t->level == 0 ? WordCodec::frame_fault(page) : "inner page is of a leaf's kind";
     return nullptr;
 }
 }  // namespace steady

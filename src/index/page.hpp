@@ -20,7 +20,8 @@ enum class PageKind : uint8
 {
     meta = 0,
     tuple = 1,
-    // 2: word, 3: bytes
+    word = 2,  // leaves only
+    // 3: bytes
 };
 
 enum PageFlag : uint16
@@ -55,10 +56,11 @@ struct MetaData
     uint32 format;
     BlockNumber root;         // InvalidBlockNumber: no entry was ever inserted
     uint16 level;             // the root's
-    PageKind kind;            // of leaves and inner pages
+    PageKind kind;            // of leaves; inner pages are tuple pages
     bool equal_is_identical;  // every key's opclass says so: duplicates may share a posting list
 };
 
+constexpr int kCacheLine = 64;  // of most processors; for prefetching only
 constexpr uint16 kContents = MAXALIGN(SizeOfPageHeaderData);
 constexpr uint16 kTailAt = BLCKSZ - sizeof(PageTail);
 

@@ -73,17 +73,18 @@ class Question
     TM_IndexStatus status_[kMaxEntries];
 };
 
-static void make_anew(Page page, Size size, Patch &patch)
+static void make_anew(const Tree &tree, Page page, Entry entry, Patch &patch)
 {
     // Gaps take up to a third of what is free: not where the entry needs it.
-    Codec::compact(page, Codec::fits_compacted(page, 2 * size), patch);
+    bool spread = Codec::fits_compacted(*tree.schema, page, entry, 2 * entry_size(entry));
+    Codec::compact(*tree.schema, page, entry, spread, patch);
 }
 
 // What is to be made room for.
 struct Need
 {
-    Size size;  // 0: for nothing, it's only to remove
-    Size gain;  // the room that a page made anew must have
+    Entry entry;  // nullptr: nothing, it's only to remove
+    Size gain;    // the room that a page made anew must have
 };
 
 // Removes `dead` in one record; the page is made anew in the same one if the new entry would not fit otherwise.
@@ -95,8 +96,10 @@ static void remove_dead(const Tree &tree, Buffer leaf, const RemovalSet &dead, T
     change.begin();
     Patch &patch = change.touch(leaf);
     Codec::remove(page, dead, patch);
-    if (need.size > 0 && !Codec::fits(page, need.size) && Codec::fits_compacted(page, need.gain))
-        make_anew(page, need.size, patch);
+    const KeySchema &schema = *tree.schema;
+    if (need.entry != nullptr && !Codec::fits(schema, page, need.entry) &&
+        Codec::fits_compacted(schema, page, need.entry, need.gain))
+        make_anew(tree, page, need.entry, patch);
     change.commit();
     tree.activity.removed_entries += dead.count;
 }
@@ -116,23 +119,23 @@ static bool gather_killed(const Tree &tree, Page page, const Zone *zone, Questio
     BlockNumber block[kMaxEntries];
     int n = 0, known = -1;
     uint32 removable = removable_codes(tree.heap, zone);
-    each_entry(page, [&](Entry e, int number) {
-        for (int i = 0; i < tid_count(e); i++)
+    each_entry(page, [&](const Tids &tids, int number, int) {
+        for (int i = 0; i < tids.count; i++)
             if (removable >> zone_code(zone, number + i) & 1)
             {
-                block[n++] = ItemPointerGetBlockNumberNoCheck(&tids(e)[i]);
-                if (known < 0 && dead_to_all(tree.heap, tids(e)[i]))
+                block[n++] = ItemPointerGetBlockNumberNoCheck(&tids[i]);
+                if (known < 0 && dead_to_all(tree.heap, tids[i]))
                     known = number + i;
             }
     });
     if (known < 0)
         return false;
     std::sort(block, block + n);
-    each_entry(page, [&](Entry e, int number) {
-        for (int i = 0; i < tid_count(e); i++)
-            if (std::binary_search(block, block + n, ItemPointerGetBlockNumberNoCheck(&tids(e)[i])))
+    each_entry(page, [&](const Tids &tids, int number, int) {
+        for (int i = 0; i < tids.count; i++)
+            if (std::binary_search(block, block + n, ItemPointerGetBlockNumberNoCheck(&tids[i])))
             {
-                question->add(tids(e)[i], number + i);
+                question->add(tids[i], number + i);
                 question->known(question->count() - 1) = number + i == known;
             }
     });
@@ -159,33 +162,33 @@ static int remove_killed(const Tree &tree, Buffer leaf, Need need)
 static bool gather_versions(const KeySchema &schema, Page page, Question *question)
 {
     bool any = false;
-    Entry left = nullptr;
-    int left_at = 0;  // its first TID in the question
+    Tids left{};
+    int left_slot = -1, left_at = 0;  // its first TID in the question
 
     // A posting list was made of rows that lived side by side. It gets one vote at the most, for the heap block at that
     // end of the list where half of its rows are.
-    auto promise = [&](Entry e, int at) {
-        int n = tid_count(e);
-        ItemPointer list = tids(e);
-        auto block = [&](int i) { return ItemPointerGetBlockNumberNoCheck(&list[i]); };
+    auto promise = [&](const Tids &tids, int at) {
+        int n = tids.count;
+        auto block = [&](int i) { return ItemPointerGetBlockNumberNoCheck(&tids[i]); };
         if (n == 1 || block(0) == block(n / 2))
             question->promising(at) = true;
         else if (block(n / 2) == block(n - 1))
             question->promising(at + n - 1) = true;
     };
 
-    each_entry(page, [&](Entry e, int number) {
+    each_entry(page, [&](const Tids &tids, int number, int slot) {
         int at = question->count();
-        int freed = is_posting(e) ? sizeof(ItemPointerData) : entry_size(e) + sizeof(uint16);
-        for (int i = 0; i < tid_count(e); i++)
-            question->add(tids(e)[i], number + i, false, freed);
-        if (left != nullptr && equal_columns(schema, left, e, schema.nkeys) == schema.nkeys)
+        int freed = Codec::freed(page, slot);
+        for (int i = 0; i < tids.count; i++)
+            question->add(tids[i], number + i, false, freed);
+        if (left_slot >= 0 && Codec::equal_keys(schema, page, left_slot, slot))
         {
             promise(left, left_at);
-            promise(e, at);
+            promise(tids, at);
             any = true;
         }
-        left = e;
+        left = tids;
+        left_slot = slot;
         left_at = at;
     });
     return any;
@@ -200,7 +203,7 @@ static void remove_versions(const Tree &tree, Buffer leaf, Need need, bool uncha
         return;
     RemovalSet dead;
     TransactionId horizon = question.ask(tree, BufferGetBlockNumber(leaf),
-                                         std::max(kBottomUpTarget, need.size + sizeof(uint16)), &dead);
+                                         std::max(kBottomUpTarget, entry_size(need.entry) + sizeof(uint16)), &dead);
     if (dead.count > 0)
         remove_dead(tree, leaf, dead, horizon, need);
 }
@@ -208,7 +211,7 @@ static void remove_versions(const Tree &tree, Buffer leaf, Need need, bool uncha
 static void deduplicate(const Tree &tree, Buffer leaf, Need need)
 {
     PGAlignedBlock made;
-    if (!Codec::deduplicate(*tree.schema, page_of(leaf), made.data) || !Codec::fits(made.data, need.gain))
+    if (!Codec::deduplicate(*tree.schema, page_of(leaf), made.data) || !TupleCodec::fits(made.data, need.gain))
         return;
     Change change(tree.rel, tree.schema);
     change.begin();
@@ -223,28 +226,29 @@ static void check_leaf(const Tree &tree, Buffer leaf)
         report_corruption(tree.rel, BufferGetBlockNumber(leaf), fault);
 }
 
-bool make_room(const Tree &tree, Buffer leaf, Size size, bool unchanged, bool unique)
+bool make_room(const Tree &tree, Buffer leaf, Entry entry, bool unchanged, bool unique)
 {
     Page page = page_of(leaf);
+    const KeySchema &schema = *tree.schema;
     check_leaf(tree, leaf);
 
-    Need need{size, unchanged ? size : std::max(size, kWorthwhile)};
+    Need need{entry, unchanged ? entry_size(entry) : std::max<Size>(entry_size(entry), kWorthwhile)};
     bool killed = remove_killed(tree, leaf, need) > 0;
-    if (Codec::fits(page, size))
+    if (Codec::fits(schema, page, entry))
         return true;
-    if (Codec::fits_compacted(page, std::max(size, kWorthwhile)))
+    if (Codec::fits_compacted(schema, page, entry, kWorthwhile))
     {
         Change change(tree.rel, tree.schema);
         change.begin();
-        make_anew(page, size, change.touch(leaf));
+        make_anew(tree, page, entry, change.touch(leaf));
         change.commit();
-        if (Codec::fits(page, size))
+        if (Codec::fits(schema, page, entry))
             return true;
     }
     if ((unchanged || unique) && settings::kill)
     {
         remove_versions(tree, leaf, need, unchanged);
-        if (Codec::fits(page, size))
+        if (Codec::fits(schema, page, entry))
             return true;
     }
     // Equal keys of a unique index are versions of a row, most of them soon gone; unless somebody holds the horizon:
@@ -253,7 +257,7 @@ bool make_room(const Tree &tree, Buffer leaf, Size size, bool unchanged, bool un
     bool held = zone != nullptr && zone->dead > 0;
     if (tree.deduplicate && (!unique || unchanged || killed || held))
         deduplicate(tree, leaf, need);
-    return Codec::fits(page, size);
+    return Codec::fits(schema, page, entry);
 }
 
 // Is there anything that remove_killed() could take, or nothing at all on the page? Cheap, since scans ask it of the
@@ -283,7 +287,7 @@ void clean_leaf(const Tree &tree, BlockNumber block)
     if (is_leaf(page) && !has_flag(page, kDeleted) && worth_cleaning(tree, page))
     {
         check_leaf(tree, leaf);
-        remove_killed(tree, leaf, {0, 0});
+        remove_killed(tree, leaf, {nullptr, 0});
         empty = Codec::live(page) == 0 && !is_rightmost(page);
     }
     UnlockReleaseBuffer(leaf);

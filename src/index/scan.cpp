@@ -29,6 +29,7 @@ struct Scan
     int64 fetched;
     bool fetched_known;
 
+    EntrySpace tuple;  // index-only scans: the last one, if it had to be made
     // The page the scan stands on, nullptr before the first and behind the last; the position is an index into it.
     PageMatches *current;
     int position;
@@ -136,6 +137,8 @@ void end_scan(IndexScanDesc scan)
     MemoryContextDelete(s->keys_context);
     if (s->spare != nullptr)
         pfree(s->spare);
+    if (s->tree->schema->words != nullptr)
+        pfree(const_cast<WordShape *>(s->tree->schema->words));
     pfree(s->tree->schema);
     pfree(s->tree);
     pfree(s);
@@ -480,7 +483,7 @@ bool get_tuple(IndexScanDesc scan, ScanDirection dir)
     const Match &match = m->match[s->position];
     scan->xs_heaptid = match.tid;
     if (scan->xs_want_itup)
-        scan->xs_itup = reinterpret_cast<IndexTuple>(const_cast<char *>(m->tuples) + match.tuple * MAXIMUM_ALIGNOF);
+        scan->xs_itup = matched_tuple(*s->tree->schema, *m, match, &s->tuple);
     return true;
 }
 

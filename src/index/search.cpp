@@ -69,7 +69,7 @@ static Buffer try_descend(const Tree &tree, const SearchKey &key, int level, Loc
             path->block[l] = BufferGetBlockNumber(buf);
         if (l == level)
             return buf;
-        BlockNumber child = child_of(Codec::at(page, Codec::find_child(*tree.schema, key, page)));
+        BlockNumber child = child_of(InnerCodec::at(page, InnerCodec::find_child(*tree.schema, key, page)));
         buf = step(tree.rel, buf, child, l - 1 == level ? lock : Lock::share);
     }
 }
@@ -118,9 +118,9 @@ Buffer left_sibling(const Tree &tree, BlockNumber self, BlockNumber left, Lock l
 
 int find_downlink(Page page, BlockNumber child)
 {
-    int n = Codec::slots(page);
-    for (int i = Codec::next(page, 0); i < n; i = Codec::next(page, i + 1))
-        if (child_of(Codec::at(page, i)) == child)
+    int n = InnerCodec::slots(page);
+    for (int i = InnerCodec::next(page, 0); i < n; i = InnerCodec::next(page, i + 1))
+        if (child_of(InnerCodec::at(page, i)) == child)
             return i;
     return -1;
 }

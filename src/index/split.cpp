@@ -8,10 +8,9 @@ namespace steady
 {
 // The most entries a page can have.
 constexpr int kMaxSlots = BLCKSZ / sizeof(IndexTupleData);
-// How full splits leave the left page where entries come in ascending order: inner pages, and runs of one value (per
-// cent). Leaves at the right edge: the index's fillfactor.
+// How full splits leave the left page where entries come in ascending order: inner pages (per cent). Leaves at the
+// right edge: the index's fillfactor.
 constexpr int kInnerFill = 70;
-constexpr int kSingleValueFill = 96;
 
 void make_root(const Tree &tree)
 {
@@ -21,10 +20,14 @@ void make_root(const Tree &tree)
     {
         // Nobody can reach the new page, so its lock can't make anybody wait.
         Buffer root = new_page(tree);
+        const WordShape *words = m->kind == PageKind::word ? &word_shape(*tree.schema, page_of(meta_buf)) : nullptr;
         Change change(tree.rel, tree.schema);
         change.begin();
         Patch &root_patch = change.touch(root);
-        init_page(page_of(root), Codec::kKind, 0);
+        if (words != nullptr)
+            WordFiller(*words, page_of(root), WordEncoding{{}, 0, 0, 1, 9, 0});
+        else
+            init_page(page_of(root), PageKind::tuple, 0);
         root_patch.note_whole();
         Patch &meta_patch = change.touch(meta_buf);
         m->root = BufferGetBlockNumber(root);
@@ -50,14 +53,14 @@ struct Halves
 
 static void gather(const Tree &tree, Page page, int slot, Entry entry, Halves *h)
 {
-    int n = Codec::slots(page);
-    slot = Codec::next(page, slot);
+    int n = TupleCodec::slots(page);
+    slot = TupleCodec::next(page, slot);
     for (int i = 0; i <= n; i++)
     {
         if (i == slot)
         {
             ItemPointer tid = &entry->t_tid;
-            Entry at = i < n ? Codec::at(page, i) : nullptr;
+            Entry at = i < n ? TupleCodec::at(page, i) : nullptr;
             if (at != nullptr && is_leaf(page) && is_posting(at) && ItemPointerCompare(&tids(at)[0], tid) < 0 &&
                 equal_columns(*tree.schema, at, entry, tree.schema->nkeys) == tree.schema->nkeys)
             {
@@ -72,8 +75,8 @@ static void gather(const Tree &tree, Page page, int slot, Entry entry, Halves *h
             h->added = h->n;
             h->entry[h->n++] = entry;
         }
-        if (i < n && !Codec::is_gap(page, i))
-            h->entry[h->n++] = Codec::at(page, i);
+        if (i < n && !TupleCodec::is_gap(page, i))
+            h->entry[h->n++] = TupleCodec::at(page, i);
         if (h->n > kMaxSlots)
             report_corruption(page, "page has more entries than fit");
     }
@@ -213,6 +216,29 @@ static void keep_sticky(Page page, bool sticky)
 // Puts the downlink of `right` behind that of `left`: ends the split that made it. Releases both.
 static void insert_downlink(const Tree &tree, Buffer left, Buffer right, Path *path);
 
+static void divide_tuples(const Tree &tree, Page page, int slot, Entry entry, Division *d)
+{
+    Halves h;
+    gather(tree, page, slot, entry, &h);
+    choose_split(tree, page, &h);
+
+    d->separator = make_separator(*tree.schema, h.entry[h.first_right - 1], h.entry[h.first_right], is_leaf(page));
+    bool gaps = !is_rightmost(page) && h.added != h.n - 1;
+    fill_half(d->right.data, page, h, h.first_right, h.n, d->separator, Codec::high(page), gaps);
+    // Entries stay where they are if the new one goes right: then the left half is the old page, shortened.
+    d->shorten = h.added >= h.first_right && static_cast<int>(entry_size(d->separator)) <= hole(page);
+    d->kept_slots = 0;
+    if (d->shorten)
+    {
+        for (int left = 0; left < h.first_right; d->kept_slots++)
+            left += !TupleCodec::is_gap(page, d->kept_slots);
+        if (h.entry[h.first_right - 1] != TupleCodec::at(page, TupleCodec::previous(page, d->kept_slots - 1)))
+            d->shorten = false;  // a posting list that was broken in two
+    }
+    if (!d->shorten)
+        fill_half(d->left.data, page, h, 0, h.first_right, Codec::low(page), d->separator, gaps);
+}
+
 void split_insert(const Tree &tree, Buffer buf, int slot, Entry entry, Path *path, Buffer child)
 {
     Page page = page_of(buf);
@@ -220,26 +246,11 @@ void split_insert(const Tree &tree, Buffer buf, int slot, Entry entry, Path *pat
     Assert(!has_flag(page, kIncompleteSplit));
     check_contents(tree, buf);
 
-    Halves h;
-    gather(tree, page, slot, entry, &h);
-    choose_split(tree, page, &h);
-
-    Entry separator = make_separator(*tree.schema, h.entry[h.first_right - 1], h.entry[h.first_right], is_leaf(page));
-    PGAlignedBlock made_left, made_right;
-    bool gaps = !is_rightmost(page) && h.added != h.n - 1;
-    fill_half(made_right.data, page, h, h.first_right, h.n, separator, Codec::high(page), gaps);
-    // Entries stay where they are if the new one goes right: then the left half is the old page, shortened.
-    bool shorten = h.added >= h.first_right && static_cast<int>(entry_size(separator)) <= hole(page);
-    int kept_slots = 0;
-    if (shorten)
-    {
-        for (int left = 0; left < h.first_right; kept_slots++)
-            left += !Codec::is_gap(page, kept_slots);
-        if (h.entry[h.first_right - 1] != Codec::at(page, Codec::previous(page, kept_slots - 1)))
-            shorten = false;  // a posting list that was broken in two
-    }
-    if (!shorten)
-        fill_half(made_left.data, page, h, 0, h.first_right, Codec::low(page), separator, gaps);
+    Division d;
+    if (Codec::is_word(page))
+        divide_words(tree, page, slot, entry, &d);
+    else
+        divide_tuples(tree, page, slot, entry, &d);
 
     Buffer right = new_page(tree);
     BlockNumber right_block = BufferGetBlockNumber(right);
@@ -253,8 +264,8 @@ void split_insert(const Tree &tree, Buffer buf, int slot, Entry entry, Path *pat
     if (is_leaf(page) && guarded("predicate_split"))
         PredicateLockPageSplit(tree.rel, block, right_block);
 
-    tail(made_right.data)->left = block;
-    tail(made_right.data)->right = tail(page)->right;
+    tail(d.right.data)->left = block;
+    tail(d.right.data)->right = tail(page)->right;
 
     // Both halves stay what the page may be to those above. Nothing of it is flagged any more: the way up was cleared
     // for what is about to be put in.
@@ -270,10 +281,10 @@ void split_insert(const Tree &tree, Buffer buf, int slot, Entry entry, Path *pat
         patch.note_field(page_of(child), tail(page_of(child))->flags);
     }
     Patch &left_patch = change.touch(buf);
-    if (shorten)
+    if (d.shorten)
     {
-        Codec::truncate(page, kept_slots, left_patch);
-        if (!Codec::set_high(page, separator, left_patch))
+        Codec::truncate(page, d.kept_slots, left_patch);
+        if (!Codec::set_high(page, d.separator, left_patch))
             elog(PANIC, "no room for the high key of a split page");
         tail(page)->right = right_block;
         tail(page)->flags |= kIncompleteSplit;
@@ -281,16 +292,16 @@ void split_insert(const Tree &tree, Buffer buf, int slot, Entry entry, Path *pat
     }
     else
     {
-        tail(made_left.data)->left = tail(page)->left;
-        tail(made_left.data)->right = right_block;
-        tail(made_left.data)->flags |= kIncompleteSplit;
-        PageSetLSN(made_left.data, PageGetLSN(page));
-        Codec::adopt(page, made_left.data, left_patch);
+        tail(d.left.data)->left = tail(page)->left;
+        tail(d.left.data)->right = right_block;
+        tail(d.left.data)->flags |= kIncompleteSplit;
+        PageSetLSN(d.left.data, PageGetLSN(page));
+        Codec::adopt(page, d.left.data, left_patch);
         zone_clear(page);
         keep_sticky(page, sticky);
     }
     Patch &right_patch = change.touch(right);
-    memcpy(page_of(right), made_right.data, BLCKSZ);
+    memcpy(page_of(right), d.right.data, BLCKSZ);
     zone_clear(page_of(right));
     keep_sticky(page_of(right), sticky);
     right_patch.note_whole();
@@ -333,7 +344,7 @@ static void grow(const Tree &tree, Buffer left, Entry downlink, Buffer meta_buf)
     left_patch.note_field(page_of(left), tail(page_of(left))->flags);
 
     Patch &root_patch = change.touch(root);
-    init_page(page_of(root), Codec::kKind, level);
+    init_page(page_of(root), InnerCodec::kKind, level);
     PageFiller fill(page_of(root));
     fill.add(first);
     fill.add(downlink);
@@ -396,10 +407,10 @@ static void insert_downlink(const Tree &tree, Buffer left, Buffer right, Path *p
             finish_split(tree, parent, path);
             continue;
         }
-        slot = Codec::next(page_of(parent), slot + 1);
+        slot = InnerCodec::next(page_of(parent), slot + 1);
         Size size = entry_size(downlink);
-        bool fits = Codec::fits(page_of(parent), size);
-        if (fits || Codec::fits_compacted(page_of(parent), size))
+        bool fits = InnerCodec::fits(page_of(parent), size);
+        if (fits || InnerCodec::fits_compacted(page_of(parent), size))
         {
             Change change(tree.rel, tree.schema);
             change.begin();
@@ -411,11 +422,11 @@ static void insert_downlink(const Tree &tree, Buffer left, Buffer right, Path *p
             {
                 int before = 0;
                 for (int i = 0; i < slot; i++)
-                    before += !Codec::is_gap(page_of(parent), i);
-                Codec::compact(page_of(parent), false, parent_patch);
+                    before += !InnerCodec::is_gap(page_of(parent), i);
+                InnerCodec::compact(page_of(parent), false, parent_patch);
                 slot = before;
             }
-            Codec::insert(page_of(parent), slot, downlink, parent_patch);
+            InnerCodec::insert(page_of(parent), slot, downlink, parent_patch);
             change.commit();
             UnlockReleaseBuffer(parent);
         }
@@ -495,7 +506,7 @@ Buffer descend_to_insert(const Tree &tree, const SearchKey &key, Path *path, Blo
             path->block[l] = BufferGetBlockNumber(buf);
             if (l == 0)
                 return buf;
-            BlockNumber child = child_of(Codec::at(page, Codec::find_child(*tree.schema, key, page)));
+            BlockNumber child = child_of(InnerCodec::at(page, InnerCodec::find_child(*tree.schema, key, page)));
             if (child == held)
                 report_corruption(page, "downlink leads back to a page left of its range");
             buf = step(tree.rel, buf, child, l == 1 ? Lock::exclusive : Lock::share);

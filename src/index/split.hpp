@@ -22,6 +22,19 @@ Buffer descend_to_insert(const Tree &, const SearchKey &key, Path *path, BlockNu
 // Gives the right sibling of `buf` (exclusively locked, flagged kIncompleteSplit) its downlink. Releases `buf`.
 void finish_split(const Tree &, Buffer buf, Path *path);
 
+// ---- What a split is going to do to the page; private to split.cpp and split_words.cpp.
+constexpr int kSingleValueFill = 96;  // how full the left page of a run of one value becomes (per cent)
+
+struct Division
+{
+    Entry separator;
+    bool shorten;  // the left half is the page itself, of which the first kept_slots stay
+    int kept_slots;
+    PGAlignedBlock left;  // if not
+    PGAlignedBlock right;
+};
+void divide_words(const Tree &, Page page, int slot, Entry entry, Division *);
+
 // A posting list in two, around a TID that lies between its ends and isn't in it. palloc'd.
 void break_posting(Entry posting, ItemPointer tid, Entry *before, Entry *after);
 }  // namespace steady

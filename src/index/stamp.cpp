@@ -217,6 +217,22 @@ void ZoneCarrier::erase(int at, int count)
     }
 }
 
+void ZoneCarrier::arrange(const int16 *from, int count)
+{
+    if (!lifted_)
+        return;
+    uint8 old[(kMaxEntries + 1) / 2];
+    int size = (zone()->entries + 1) / 2;
+    memcpy(old, zone()->codes, size);
+    memset(zone()->codes, 0, size);
+    zone()->entries = count;
+    zone()->dead = 0;
+    erased_ = true;
+    for (int i = 0; i < count; i++)
+        if (from[i] >= 0)
+            set_zone_code(zone(), i, (old[from[i] / 2] >> (from[i] % 2 * 4)) & 0xf);
+}
+
 void ZoneCarrier::drop(Page page)
 {
     int entries = lifted_ ? zone()->entries : 0;

@@ -55,8 +55,27 @@ struct Zone
 // This run's id, 0 until attached or where attaching failed: then nothing is stamped and nothing heeded.
 extern uint64 current_run;
 
-// The most entries a page can have: TIDs only.
-constexpr int kMaxEntries = BLCKSZ / sizeof(ItemPointerData);
+// The most entries a page can have. A tuple page has no room for more, a word page keeps to it.
+constexpr int kMaxEntries = 2 * BLCKSZ / 9;
+static_assert(kMaxEntries >= static_cast<int>(BLCKSZ / sizeof(ItemPointerData)));
+
+// A sorted set of TIDs of one page to take away: bit i = entry i (each TID counts) in the page's order.
+struct RemovalSet
+{
+    int count = 0;
+    uint64 bits[(kMaxEntries + 63) / 64] = {};
+    void add(int entry)
+    {
+        Assert(entry < kMaxEntries);
+        uint64 bit = UINT64CONST(1) << (entry % 64);
+        count += (bits[entry / 64] & bit) == 0;
+        bits[entry / 64] |= bit;
+    }
+    bool has(int entry) const
+    {
+        return (bits[entry / 64] >> (entry % 64)) & 1;
+    }
+};
 
 constexpr int zone_size(int entries)
 {
@@ -127,6 +146,8 @@ class ZoneCarrier
     // `count` new entries, alive, in front of entry `at`.
     void insert(int at, int count);
     void erase(int at, int count);
+    // Entry i is from now on what was entry from[i], or a gap where that is negative.
+    void arrange(const int16 *from, int count);
     // No entries are left.
     void erase_all()
     {

@@ -14,24 +14,6 @@
 
 namespace steady
 {
-// A sorted set of TIDs of one page to take away: bit i = entry i (each TID counts) in the page's order.
-struct RemovalSet
-{
-    int count = 0;
-    uint64 bits[(kMaxEntries + 63) / 64] = {};
-    void add(int entry)
-    {
-        Assert(entry < kMaxEntries);
-        uint64 bit = UINT64CONST(1) << (entry % 64);
-        count += (bits[entry / 64] & bit) == 0;
-        bits[entry / 64] |= bit;
-    }
-    bool has(int entry) const
-    {
-        return (bits[entry / 64] >> (entry % 64)) & 1;
-    }
-};
-
 struct TupleCodec
 {
     static constexpr PageKind kKind = PageKind::tuple;

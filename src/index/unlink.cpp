@@ -134,14 +134,14 @@ bool hand_over(const Tree &tree, const Neighbours &n, int slot, int next)
     int first = 0;
     if (!leaf)
     {
-        child = child_of(Codec::at(page, Codec::next(page, 0)));
-        first = Codec::next(right, 0);
-        divider = copy_pivot(Codec::high(page), child_of(Codec::at(right, first)));
+        child = child_of(InnerCodec::at(page, InnerCodec::next(page, 0)));
+        first = InnerCodec::next(right, 0);
+        divider = copy_pivot(Codec::high(page), child_of(InnerCodec::at(right, first)));
     }
     Entry low = Codec::low(page);
     Size need = (divider ? entry_size(divider) : 0) + (low ? entry_size(low) : 0);
-    bool anew = need > 0 && !Codec::fits(right, need);
-    if (anew && !Codec::fits_compacted(right, need))
+    bool anew = need > 0 && !Codec::fence_fits(right, need);
+    if (anew && !TupleCodec::fits_compacted(right, need))
     {
         if (!leaf)
             return false;
@@ -168,14 +168,14 @@ bool hand_over(const Tree &tree, const Neighbours &n, int slot, int next)
     Patch &page_patch = change.touch(n.page);
     Patch &right_patch = change.touch(n.right);
     if (anew)
-        Codec::compact(right, false, right_patch);
+        TupleCodec::compact(right, false, right_patch);
     if (!leaf)
     {
-        first = Codec::next(right, 0);
-        Codec::set_child(right, first, child, right_patch);
-        Codec::insert(right, Codec::next(right, first + 1), divider, right_patch);
+        first = InnerCodec::next(right, 0);
+        InnerCodec::set_child(right, first, child, right_patch);
+        InnerCodec::insert(right, InnerCodec::next(right, first + 1), divider, right_patch);
         if (Zone *flags = zone_of(right))
-            set_zone_code(flags, Codec::entry_number(right, Codec::next(right, 0)), kAlive);
+            set_zone_code(flags, InnerCodec::entry_number(right, InnerCodec::next(right, 0)), kAlive);
     }
     if (!Codec::set_low(right, low, right_patch))
     {
@@ -194,12 +194,12 @@ bool hand_over(const Tree &tree, const Neighbours &n, int slot, int next)
     if (Zone *flags = zone_of(parent))
     {
         // The downlink stands for the right sibling from now on. An inner page gets a child that isn't flagged on it.
-        StampCode code = zone_code(flags, Codec::entry_number(parent, next));
+        StampCode code = zone_code(flags, InnerCodec::entry_number(parent, next));
         if (guarded("unlink_flag"))
-            set_zone_code(flags, Codec::entry_number(parent, slot), leaf ? code : kAlive);
+            set_zone_code(flags, InnerCodec::entry_number(parent, slot), leaf ? code : kAlive);
     }
-    Codec::set_child(parent, slot, right_block, parent_patch);
-    Codec::erase(parent, next, parent_patch);
+    InnerCodec::set_child(parent, slot, right_block, parent_patch);
+    InnerCodec::erase(parent, next, parent_patch);
 
     set_deleted(page, safe_xid);
     page_patch.note_header();
@@ -254,13 +254,13 @@ Outcome take_out(const Tree &tree, BlockNumber block, int level, BlockNumber *pa
     if (BufferIsValid(n.parent) && Codec::fault(*tree.schema, page_of(n.parent)) == nullptr)
     {
         Page page = page_of(n.parent);
-        int slot = Codec::previous(page, next - 1);
+        int slot = InnerCodec::previous(page, next - 1);
         if (slot < 0)
         {
             *parent = tail(page)->left;
             outcome = *parent == InvalidBlockNumber ? Outcome::refused : Outcome::last_child;
         }
-        else if (child_of(Codec::at(page, slot)) == block)
+        else if (child_of(InnerCodec::at(page, slot)) == block)
         {
             // A child that isn't flagged on the right sibling is about to come to it, below this parent.
             if (level > 0)

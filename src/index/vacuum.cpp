@@ -118,14 +118,14 @@ Buffer parent_at(const Tree &tree, Entry low, int *slot)
     {
         Buffer buf = descend_edge(tree, 1, false, Lock::share);
         if (BufferIsValid(buf))
-            *slot = Codec::next(page_of(buf), 0);
+            *slot = InnerCodec::next(page_of(buf), 0);
         return buf;
     }
     SearchKey key;
     key_from_pivot(*tree.schema, low, &key);
     Buffer buf = descend(tree, key, 1, Lock::share, nullptr);
     if (BufferIsValid(buf))
-        *slot = Codec::find_child(*tree.schema, key, page_of(buf));
+        *slot = InnerCodec::find_child(*tree.schema, key, page_of(buf));
     return buf;
 }
 
@@ -135,7 +135,7 @@ BlockNumber child_at(const Tree &tree, Entry low)
     Buffer buf = parent_at(tree, low, &slot);
     if (!BufferIsValid(buf))
         return InvalidBlockNumber;
-    BlockNumber child = child_of(Codec::at(page_of(buf), slot));
+    BlockNumber child = child_of(InnerCodec::at(page_of(buf), slot));
     UnlockReleaseBuffer(buf);
     return child;
 }
@@ -148,8 +148,8 @@ Entry end_of_range(const Tree &tree, Entry low)
     if (!BufferIsValid(buf))
         return nullptr;
     Page page = page_of(buf);
-    slot = Codec::next(page, slot + 1);
-    Entry end = slot < Codec::slots(page) ? Codec::at(page, slot) : Codec::high(page);
+    slot = InnerCodec::next(page, slot + 1);
+    Entry end = slot < InnerCodec::slots(page) ? InnerCodec::at(page, slot) : Codec::high(page);
     if (end != nullptr)
         end = copy_pivot(end, InvalidBlockNumber);
     UnlockReleaseBuffer(buf);
@@ -301,10 +301,11 @@ BlockNumber clean_leaf(Walk &w, Buffer buf, bool *empty)
     else
         LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
     Page page = page_of(buf);
-    each_entry(page, [&](Entry e, int number) {
-        for (int i = 0; i < tid_count(e); i++)
+    each_entry(page, [&](const Tids &tids, int number, int) {
+        for (int i = 0; i < tids.count; i++)
         {
-            if (w.callback(&tids(e)[i], w.state))
+            ItemPointerData tid = tids[i];
+            if (w.callback(&tid, w.state))
                 dead.add(number + i);
             else
                 kept++;
@@ -367,8 +368,9 @@ class Ahead
     {
         Page page = page_of(buf);
         n_ = next_ = 0;
-        for (int i = Codec::next(page, 0); i < Codec::slots(page) && n_ < kMaxEntries; i = Codec::next(page, i + 1))
-            child_[n_++] = child_of(Codec::at(page, i));
+        for (int i = InnerCodec::next(page, 0); i < InnerCodec::slots(page) && n_ < kMaxEntries;
+             i = InnerCodec::next(page, i + 1))
+            child_[n_++] = child_of(InnerCodec::at(page, i));
         parent_ = tail(page)->right;
     }
     bool load(Walk &w)
@@ -456,8 +458,8 @@ uint8 *find_reached(const Walk &w, BlockNumber blocks)
             if (!has_flag(page, kDeleted))
             {
                 mark(block);
-                for (int i = Codec::next(page, 0); i < Codec::slots(page); i = Codec::next(page, i + 1))
-                    mark(child_of(Codec::at(page, i)));
+                for (int i = InnerCodec::next(page, 0); i < InnerCodec::slots(page); i = InnerCodec::next(page, i + 1))
+                    mark(child_of(InnerCodec::at(page, i)));
             }
             if (is_rightmost(page))
                 break;

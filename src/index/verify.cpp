@@ -108,7 +108,7 @@ bool Verifier::load(BlockNumber block, int level, Copy *copy)
         return fault(block, "page was unlinked, but a link leads to it");
     if (tail(page)->level != level)
         return fault(block, "level is %d where %d was expected", tail(page)->level, level);
-    if (tail(page)->kind != meta_.kind)
+    if (tail(page)->kind != (level == 0 ? meta_.kind : InnerCodec::kKind))
         return fault(block, "page is of another kind than the meta page says");
     if (const char *what = Codec::fault(schema_, page))
         return fault(block, "%s", what);
@@ -132,7 +132,7 @@ bool Verifier::check_tree()
     if (blocks_ == 0)
         report_corruption(rel_, kMetaBlock, "the meta page is missing");
     meta_ = read_meta(rel_, true);
-    if (meta_.kind != Codec::kKind)
+    if (meta_.kind != PageKind::tuple && (meta_.kind != PageKind::word || schema_.words == nullptr))
         report_corruption(rel_, kMetaBlock, "meta page names an unknown kind of pages");
     if (meta_.equal_is_identical && !equal_is_identical(rel_))
         report_corruption(rel_, kMetaBlock,
@@ -181,7 +181,7 @@ bool Verifier::check_level(int level, BlockNumber first, BlockNumber first_paren
         if (top && !is_rightmost(page_.page) && !has_flag(page_.page, kIncompleteSplit))
             return fault(current, "root has a right sibling, but its split is complete");
         if (current == first && level > 0)
-            *first_child = child_of(Codec::at(page_.page, Codec::next(page_.page, 0)));
+            *first_child = child_of(InnerCodec::at(page_.page, InnerCodec::next(page_.page, 0)));
         current = tail(page_.page)->right;
         std::swap(page_, left_);
         page_.block = InvalidBlockNumber;
@@ -190,7 +190,7 @@ bool Verifier::check_level(int level, BlockNumber first, BlockNumber first_paren
         return fault(left_.block, "split is incomplete, but there is no right sibling");
     if (parent_)
         return fault(parent_.block, "slot %d: downlink leads to block %u, which is not on the level below",
-                     parent_slot_, child_of(Codec::at(parent_.page, parent_slot_)));
+                     parent_slot_, child_of(InnerCodec::at(parent_.page, parent_slot_)));
     return true;
 }
 
@@ -218,7 +218,7 @@ bool Verifier::check_downlink()
         return true;
     if (!parent_)
         return fault(page_.block, "page has no downlink");
-    Entry downlink = Codec::at(parent_.page, parent_slot_);
+    Entry downlink = InnerCodec::at(parent_.page, parent_slot_);
     if (child_of(downlink) != page_.block)
         return fault(parent_.block, "slot %d: downlink leads to block %u where block %u was expected", parent_slot_,
                      child_of(downlink), page_.block);
@@ -288,11 +288,11 @@ bool Verifier::check_pivots()
     int first = Codec::next(page, 0);
     if (first == Codec::slots(page))
         return fault(page_.block, "inner page has no downlink");
-    if (pivot_columns(Codec::at(page, first)) != 0)
+    if (pivot_columns(InnerCodec::at(page, first)) != 0)
         return fault(page_.block, "slot %d: first separator is not minus infinity", first);
     for (int slot = Codec::next(page, first + 1); slot < Codec::slots(page); slot = Codec::next(page, slot + 1))
     {
-        Entry pivot = Codec::at(page, slot);
+        Entry pivot = InnerCodec::at(page, slot);
         if (before != nullptr && compare_pivots(schema_, before, pivot) >= 0)
             return fault(page_.block, "slot %d: separator %s is not above %s", slot,
                          key_text(schema_, pivot, pivot_columns(pivot)),
@@ -310,9 +310,12 @@ bool Verifier::check_entries()
 {
     Page page = page_.page;
     Entry before = nullptr, high = Codec::high(page), low = left_ ? Codec::high(left_.page) : nullptr;
+    EntrySpace space[2];  // for this entry and the one before
+    int turn = 0;
     for (int slot = Codec::next(page, 0); slot < Codec::slots(page); slot = Codec::next(page, slot + 1))
     {
-        Entry e = Codec::at(page, slot);
+        Entry e = Codec::at(schema_, page, slot, &space[turn]);
+        turn = 1 - turn;
         if (is_posting(e) && !meta_.equal_is_identical)
             return fault(page_.block, "slot %d: posting list in an index that should have none", slot);
         SearchKey key;
@@ -326,6 +329,10 @@ bool Verifier::check_entries()
                          entry_text(schema_, e), entry_text(schema_, before));
         before = e;
     }
+    // A search compares with what gaps hold, too.
+    if (Codec::is_word(page))
+        if (int slot = WordCodec::out_of_order(page); slot < Codec::slots(page))
+            return fault(page_.block, "slot %d: gap is not in order", slot);
     if (before == nullptr || high == nullptr)
         return true;
     SearchKey key;
@@ -346,7 +353,8 @@ bool Verifier::check_leaf()
     references_ = 0;
     for (int slot = Codec::next(page, 0); slot < Codec::slots(page); slot = Codec::next(page, slot + 1))
     {
-        Entry e = Codec::at(page, slot);
+        EntrySpace space;
+        Entry e = Codec::at(schema_, page, slot, &space);
         if (!check_found(e, &tids(e)[0], slot) || (is_posting(e) && !check_found(e, last_tid(e), slot)))
             return false;
         if (unique_ && !check_unique(e, slot))
@@ -375,7 +383,8 @@ bool Verifier::check_found(Entry entry, ItemPointer tid, int slot)
         block = BufferGetBlockNumber(buf);
         Page page = page_of(buf);
         int at = Codec::next(page, Codec::find(schema_, key, page));
-        found = block == page_.block && at < Codec::slots(page) && has_tid(Codec::at(page, at), tid);
+        EntrySpace space;
+        found = block == page_.block && at < Codec::slots(page) && has_tid(Codec::at(schema_, page, at, &space), tid);
         unlock_release(buf);
     }
     return found ? true

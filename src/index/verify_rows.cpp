@@ -224,9 +224,10 @@ void Verifier::check_row(ItemPointer tid, Datum *values, bool *nulls)
         block = BufferGetBlockNumber(buf);
         Page page = page_of(buf);
         int slot = Codec::next(page, Codec::find(schema_, key, page));
-        if (slot < Codec::slots(page) && compare_leaf(schema_, key, Codec::at(page, slot)) == 0 &&
-            has_tid(Codec::at(page, slot), tid))
-            found = CopyIndexTuple(Codec::at(page, slot));
+        EntrySpace space;
+        Entry e = slot < Codec::slots(page) ? Codec::at(schema_, page, slot, &space) : nullptr;
+        if (e != nullptr && compare_leaf(schema_, key, e) == 0 && has_tid(e, tid))
+            found = CopyIndexTuple(e);
         unlock_release(buf);
     }
     if (found == nullptr)

@@ -13,7 +13,10 @@ static char fragments[Change::kMaxPages][BLCKSZ + Patch::kMaxRanges * 2 * sizeof
     const char *fault = PageIsNew(page) ? "page is new" : page_fault(page, BufferGetBlockNumber(buf));
     if (fault != nullptr || tail(page)->kind == PageKind::meta || has_flag(page, kDeleted))
         return fault;
-    return Codec::fault(schema, page);
+    if (const char *f = Codec::fault(schema, page))
+        return f;
+    return Codec::is_word(page) && WordCodec::out_of_order(page) < WordCodec::slots(page) ? "slots are out of order"
+                                                                                          : nullptr;
 }
 
 void Change::begin()

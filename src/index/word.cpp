@@ -1,0 +1,312 @@
+#include "index/word_bytes.hpp"
+
+namespace steady
+{
+using namespace words;
+
+// ---- search
+
+namespace
+{
+// The first of `n` keys that is not below `delta`; `key(i)` reads one. No branch depends on a key, so the processor
+// can't guess ahead and fetch what comes next: that is said to it, for the first three probes and for what is left
+// then.
+template <class T, class Key>
+int lower_bound(const char *keys, int width, int n, const T &delta, Key key)
+{
+    int first = 0, few = 8 * kCacheLine / width;
+    if (n > few)
+    {
+        for (int i = 1; i < 8; i++)
+            __builtin_prefetch(keys + n * i / 8 * width);
+        while (n > few)
+        {
+            int half = n / 2;
+            first += key(first + half - 1) < delta ? half : 0;
+            n -= half;
+        }
+        for (int i = 0; i < n * width; i += kCacheLine)
+            __builtin_prefetch(keys + first * width + i);
+    }
+    while (n > 1)
+    {
+        int half = n / 2;
+        first += key(first + half - 1) < delta ? half : 0;
+        n -= half;
+    }
+    return first + (n == 1 && key(first) < delta);
+}
+
+// Keys as long as an integer of the machine.
+template <class T>
+int find_integer(const char *keys, int n, uint64 delta)
+{
+    return lower_bound(keys, sizeof(T), n, static_cast<T>(delta), [keys](int i) {
+        T value;
+        memcpy(&value, keys + i * sizeof(T), sizeof value);
+        return value;
+    });
+}
+
+int find_key(Page page, const WordHead *h, const Word &delta)
+{
+    const char *keys = keys_of(page);
+    int n = h->slots, width = h->code.key_width;
+    if (width == 0)
+        return 0;
+    if (kLittleEndian)
+        switch (width)
+        {
+            case 1:
+                return find_integer<uint8>(keys, n, delta.low);
+            case 2:
+                return find_integer<uint16>(keys, n, delta.low);
+            case 4:
+                return find_integer<uint32>(keys, n, delta.low);
+            case 8:
+                return find_integer<uint64>(keys, n, delta.low);
+        }
+    if (width < 8)
+        return lower_bound(keys, width, n, delta.low, [=](int i) { return load_bytes(keys + i * width, width); });
+    if (width <= 16)
+        return lower_bound(keys, width, n, delta.rest(),
+                           [=](int i) { return get_delta(keys + i * width, width).rest(); });
+    return lower_bound(keys, width, n, delta, [=](int i) { return get_delta(keys + i * width, width); });
+}
+
+bool has_key(Page page, const WordHead *h, int slot, const Word &delta)
+{
+    return get_delta(keys_of(page) + slot * h->code.key_width, h->code.key_width) == delta;
+}
+}  // namespace
+
+// ---- encodings
+
+void WordRange::begin(const Word &word, const ItemPointerData &tid)
+{
+    first = last = word;
+    first_block = last_block = ItemPointerGetBlockNumberNoCheck(&tid);
+    last_offset = ItemPointerGetOffsetNumberNoCheck(&tid);
+}
+
+void WordRange::add(const Word &word, const ItemPointerData &tid)
+{
+    first = std::min(first, word);
+    last = std::max(last, word);
+    BlockNumber block = ItemPointerGetBlockNumberNoCheck(&tid);
+    first_block = std::min(first_block, block);
+    last_block = std::max(last_block, block);
+    last_offset = std::max(last_offset, ItemPointerGetOffsetNumberNoCheck(&tid));
+}
+
+WordEncoding choose_encoding(const WordRange &r)
+{
+    WordEncoding code{};
+    Word delta = r.last - r.first;
+    code.key_width = width_of(delta);
+    if (code.key_width < kLongest)
+    {
+        // As much room below as above.
+        Word below = half(most(code.key_width) - delta);
+        code.base = r.first < below ? Word{} : r.first - below;
+    }
+
+    // No offset number of a heap page takes more than nine bits.
+    code.offset_bits = r.last_offset < 512 ? 9 : 16;
+    auto tid_width = [&](BlockNumber blocks) {
+        return std::max<int>(1, (std::bit_width(static_cast<uint64>(blocks)) + code.offset_bits + 7) / 8);
+    };
+    code.base_block = 0;
+    code.tid_width = tid_width(r.last_block);
+    if (int narrow = tid_width(r.last_block - r.first_block); narrow < code.tid_width)
+    {
+        code.tid_width = narrow;
+        code.base_block = r.first_block;
+    }
+    return code;
+}
+
+bool writable(const WordEncoding &code, const Word &word, const ItemPointerData &tid)
+{
+    Word delta;
+    uint64 written;
+    return write_key(code, word, &delta) && write_tid(code, tid, &written);
+}
+
+int word_fill(const WordShape &shape, const WordEncoding &code, int free)
+{
+    int most = word_capacity(shape, code, 0), bytes = code.key_width + code.tid_width;
+    int fill = (tids_end_of(shape) - kGapsAt - gap_bytes(most) - free) / bytes;
+    return std::clamp(fill, std::min(most, 2), most);
+}
+
+int word_capacity(const WordShape &shape, const WordEncoding &code, int free)
+{
+    int end = tids_end_of(shape);
+    int bits = 8 * (code.key_width + code.tid_width) + 5;
+    int n = std::min(kMaxEntries, (end - kGapsAt - free) * 8 / bits);
+    while (n > 0 && !has_room(code, n, end, n, free))
+        n--;
+    return n;
+}
+
+// ---- reading a page
+
+bool WordCodec::is_gap(Page page, int slot)
+{
+    return gaps_of(page)[slot / 64] >> (slot % 64) & 1;
+}
+
+int WordCodec::next(Page page, int slot)
+{
+    return next_such(page, slot, false);
+}
+
+int WordCodec::previous(Page page, int slot)
+{
+    return previous_such(page, slot, false);
+}
+
+int WordCodec::live(Page page)
+{
+    return slots(page) - count_gaps(page);
+}
+
+int WordCodec::key_offset(Page page, int slot)
+{
+    const WordHead *h = word_head(page);
+    return keys_at(h) + slot * h->code.key_width;
+}
+
+Word WordCodec::word(Page page, int slot)
+{
+    const WordHead *h = word_head(page);
+    return h->code.base + get_delta(keys_of(page) + slot * h->code.key_width, h->code.key_width);
+}
+
+void WordCodec::copy_keys(Page page, int from, int to, char *keys)
+{
+    memcpy(keys, page + key_offset(page, from), (to - from) * word_head(page)->code.key_width);
+}
+
+Word WordCodec::read_key(const WordEncoding &code, const char *from)
+{
+    return code.base + get_delta(from, code.key_width);
+}
+
+ItemPointerData WordCodec::tid(Page page, int slot)
+{
+    return WordTids(page)[slot];
+}
+
+int WordCodec::find(Page page, const WordPlace &place)
+{
+    const WordHead *h = word_head(page);
+    const WordEncoding &code = h->code;
+    int n = h->slots;
+    if (place.word < code.base)
+        return 0;
+    Word delta = place.word - code.base;
+    Word largest = most(code.key_width);
+    if (delta > largest)
+        return n;
+    int slot = find_key(page, h, delta);
+    if (place.tid == 0 || slot == n || !has_key(page, h, slot, delta))
+        return slot;
+
+    // Among equal keys, by TID: as the page would write it, or as the next one that it could.
+    BlockNumber block = place.tid >> 16;
+    uint64 offset = place.tid & 0xffff, written = 0;
+    if (place.tid >> 48 != 0)
+        written = PG_UINT64_MAX;
+    else if (block >= code.base_block)
+    {
+        written = static_cast<uint64>(block - code.base_block) << code.offset_bits;
+        written = offset >> code.offset_bits == 0 ? written | offset : written + (UINT64CONST(1) << code.offset_bits);
+    }
+    int end = slot + 1;
+    if (end < n && has_key(page, h, end, delta))
+        end = delta == largest ? n : find_key(page, h, delta + Word{0, 0, 1});
+    WordTids tids(page);
+    while (slot < end)
+    {
+        int mid = (slot + end) / 2;
+        if (tids.written(mid) < written)
+            slot = mid + 1;
+        else
+            end = mid;
+    }
+    return slot;
+}
+
+int WordCodec::compare(Page page, const WordPlace &place, int slot)
+{
+    Word word = WordCodec::word(page, slot);
+    if (place.word != word)
+        return place.word < word ? -1 : 1;
+    uint64 tid = tid_number(WordCodec::tid(page, slot));
+    return (place.tid > tid) - (place.tid < tid);
+}
+
+// ---- what is wrong with a page
+
+const char *WordCodec::frame_fault(Page page)
+{
+    const WordHead *h = word_head(page);
+    const WordEncoding &code = h->code;
+    if (header(page)->pd_lower < kGapsAt)
+        return "page header is damaged";
+    if ((code.key_width > 16 && code.key_width != kLongest) || code.tid_width < 1 || code.tid_width > 6 ||
+        (code.offset_bits != 9 && code.offset_bits != 16) || h->capacity > kMaxEntries || h->slots > h->capacity ||
+        h->tids_end > kTailAt)
+        return "page has an impossible encoding";
+    if (keys_at(h) + h->slots * code.key_width != header(page)->pd_lower ||
+        h->tids_end - h->slots * code.tid_width != header(page)->pd_upper)
+        return "page's entries are not where its header says";
+    return nullptr;
+}
+
+const char *WordCodec::fault(const WordShape &shape, Page page)
+{
+    const WordHead *h = word_head(page);
+    const PageTail *t = tail(page);
+    if (h->tids_end != tids_end_of(shape))
+        return "page has another place for its fences than its index";
+    if ((t->low != 0 && t->low != h->tids_end) || (t->high != 0 && t->high != h->tids_end + shape.fence_size))
+        return "fence lies outside of its place";
+    if (t->waste != 0 || (t->flags & (kHasPostings | kAppending)) != 0 || t->level != 0)
+        return "page has what only a page of index tuples can have";
+    for (int i = h->slots; i < gap_bytes(h->capacity) * 8; i++)
+        if (is_gap(page, i))
+            return "page has gaps behind its last slot";
+    if (h->slots > 0 && live(page) == 0)
+        return "page has gaps but no entry";
+    for (int i = next(page, 0); i < h->slots; i = next(page, i + 1))
+    {
+        if (!is_row(tid(page, i)))
+            return "TID is invalid";
+        if (word(page, i) < h->code.base || impossible(shape, word(page, i)))
+            return "key is none of the index's types";
+    }
+    return nullptr;
+}
+
+int WordCodec::out_of_order(Page page)
+{
+    WordPlace before{}, entry{};
+    bool any = false;
+    for (int i = 0; i < slots(page); i++)
+    {
+        WordPlace here{word(page, i), tid_number(tid(page, i))};
+        if (here < before || (any && !is_gap(page, i) && here <= entry))
+            return i;
+        before = here;
+        if (!is_gap(page, i))
+        {
+            entry = here;
+            any = true;
+        }
+    }
+    return slots(page);
+}
+}  // namespace steady

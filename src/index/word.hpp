@@ -1,0 +1,183 @@
+// The word codec: leaves whose keys are words (word_key.hpp). No buffers and no locks here.
+//
+//   PageHeader | WordHead | gaps | keys -> ... hole ... <- TIDs | low fence | high key | PageTail
+//
+// Keys are offsets from the page's base, all of one width; TIDs are offsets from the page's first block, all of one
+// width, the first one highest. Both are dense arrays by slot, in order. A bit for each slot says whether it is a gap.
+// A gap keeps what was there, or repeats a neighbour: either way it is in order, so that a search need not know. An
+// insert shifts slots up to the nearest gap only, which keeps its log record short, and a removal just sets bits.
+// Entries and slots have the same numbers; equal keys need no posting lists, since a key is an offset of a few bytes.
+//
+// An entry that can't be written as offsets from what the page has needs the page made anew (compact), or a split.
+#pragma once
+
+#include "index/patch.hpp"
+#include "index/stamp.hpp"
+#include "index/word_key.hpp"
+
+namespace steady
+{
+// How a page writes words and TIDs.
+struct WordEncoding
+{
+    Word base;
+    BlockNumber base_block;
+    uint8 key_width;    // bytes: 0 to 16, or 24
+    uint8 tid_width;    // bytes: 1 to 6
+    uint8 offset_bits;  // of a TID's offset number
+    uint8 unused;
+};
+
+struct WordHead
+{
+    WordEncoding code;
+    uint16 slots;
+    uint16 capacity;  // the most slots that the bitmap of gaps has room for
+    uint16 tids_end;  // offset of the TIDs' upper end: the fences' place begins here
+    uint16 unused;
+};
+static_assert(sizeof(WordHead) == 40 && sizeof(WordHead) == MAXALIGN(sizeof(WordHead)));
+
+inline WordHead *word_head(Page page)
+{
+    return reinterpret_cast<WordHead *>(page + kContents);
+}
+
+// The smallest and the largest of what a page is to hold.
+struct WordRange
+{
+    Word first, last;
+    BlockNumber first_block, last_block;
+    OffsetNumber last_offset;
+
+    void begin(const Word &word, const ItemPointerData &tid);
+    void add(const Word &word, const ItemPointerData &tid);
+    // Holds `n` entries: widened so that keys may go on in the same way until there are `most`.
+    void expect(int n, int most);
+};
+// The shortest encoding of all within the range, with room on both sides where that costs nothing.
+WordEncoding choose_encoding(const WordRange &range);
+
+// How many entries fit on a page in this encoding, beside what the zone needs and `free` bytes.
+int word_capacity(const WordShape &, const WordEncoding &, int free);
+// Can the word and the TID be written so?
+bool writable(const WordEncoding &, const Word &, const ItemPointerData &);
+// The same if the zone may take some of the bytes that are to stay free.
+int word_fill(const WordShape &, const WordEncoding &, int free);
+
+struct WordCodec
+{
+    static constexpr PageKind kKind = PageKind::word;
+
+    static int slots(Page page)
+    {
+        return word_head(page)->slots;
+    }
+    static bool is_gap(Page page, int slot);
+    static int next(Page page, int slot);
+    static int previous(Page page, int slot);
+    static int live(Page page);
+
+    static Word word(Page page, int slot);
+    static ItemPointerData tid(Page page, int slot);
+    // The keys of slots [from, to) as the page writes them, one behind the other, and one of them back.
+    static void copy_keys(Page page, int from, int to, char *keys);
+    static Word read_key(const WordEncoding &, const char *from);
+
+    // What an entry takes, and where its key lies on the page.
+    static int entry_bytes(Page page)
+    {
+        const WordEncoding &code = word_head(page)->code;
+        return code.key_width + code.tid_width;
+    }
+    static int key_offset(Page page, int slot);
+
+    // The first slot (maybe a gap) whose word and TID are not before the place.
+    static int find(Page page, const WordPlace &place);
+    // That of a slot's entry against the place: < 0 if the place comes first.
+    static int compare(Page page, const WordPlace &place, int slot);
+
+    // What is wrong with the head: nullptr if all that it says lies within the page. page_fault() asks.
+    static const char *frame_fault(Page page);
+    // What is wrong with the contents, but for their order. The frame is sound.
+    static const char *fault(const WordShape &, Page page);
+    // The first slot that comes before the one in front of it, gaps among them, or is no gap and not behind the last
+    // one that is none. slots() if there is none.
+    static int out_of_order(Page page);
+
+    static bool fits(Page page, const Word &, const ItemPointerData &);
+    // The same, with `gain` bytes left over, if the page were made anew.
+    static bool fits_compacted(const WordShape &, Page page, const Word &, const ItemPointerData &, int gain);
+    static void insert(Page page, int slot, const Word &, const ItemPointerData &, Patch &);
+    static void remove(Page page, const RemovalSet &, Patch &);
+    static void truncate(Page page, int slot, Patch &);
+    // Makes the page anew, so that this word and TID (`word` may be nullptr) can come in, with gaps if `spread`.
+    static void compact(const WordShape &, Page page, const Word *word, const ItemPointerData &tid, bool spread,
+                        Patch &);
+    // `pivot` nullptr: none. False: longer than any pivot of such an index.
+    static bool set_low(Page page, Entry pivot, Patch &);
+    static bool set_high(Page page, Entry pivot, Patch &);
+};
+
+// The TIDs of a page by slot, for reading many.
+class WordTids
+{
+  public:
+    explicit WordTids(Page page)
+        : code_(word_head(page)->code), first_(page + word_head(page)->tids_end - code_.tid_width),
+          mask_((UINT64CONST(1) << (8 * code_.tid_width)) - 1)
+    {
+    }
+    // As the page writes it. That is six bytes at the most, and what follows on the page is at least the special area,
+    // so that eight can be read.
+    uint64 written(int slot) const
+    {
+        uint64 value;
+        memcpy(&value, first_ - slot * code_.tid_width, sizeof value);
+#ifdef WORDS_BIGENDIAN
+        value = pg_bswap64(value);
+#endif
+        return value & mask_;
+    }
+    ItemPointerData operator[](int slot) const
+    {
+        uint64 value = written(slot);
+        ItemPointerData tid;
+        ItemPointerSet(&tid, code_.base_block + static_cast<BlockNumber>(value >> code_.offset_bits),
+                       static_cast<OffsetNumber>(value & ((1u << code_.offset_bits) - 1)));
+        return tid;
+    }
+
+  private:
+    WordEncoding code_;
+    const char *first_;
+    uint64 mask_;
+};
+
+// Fills a leaf from words in order.
+class WordFiller
+{
+  public:
+    // An empty leaf in this encoding.
+    WordFiller(const WordShape &, Page page, const WordEncoding &);
+    void low(Entry pivot);
+    void high(Entry pivot);
+    // Links, flags and fences of another leaf.
+    void frame_of(Page like);
+    void add(const Word &, const ItemPointerData &);
+    void gap();  // repeats the last entry
+    int capacity() const
+    {
+        return word_head(page_)->capacity;
+    }
+    // How many gaps a page of so many entries should have for random inserts.
+    int gaps_for(int entries) const;
+    int count() const
+    {
+        return WordCodec::slots(page_);
+    }
+
+  private:
+    Page page_;
+};
+}  // namespace steady

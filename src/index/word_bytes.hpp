@@ -1,0 +1,219 @@
+// The bytes of a word page: where things are, and how keys and TIDs are written. Private to word.cpp, which reads
+// pages, and word_change.cpp, which changes them.
+#pragma once
+
+#include "index/word.hpp"
+
+namespace steady::words
+{
+inline constexpr int kGapsAt = kContents + sizeof(WordHead);
+
+constexpr int gap_bytes(int capacity)
+{
+    return (capacity + 63) / 64 * static_cast<int>(sizeof(uint64));
+}
+
+inline int keys_at(const WordHead *h)
+{
+    return kGapsAt + gap_bytes(h->capacity);
+}
+inline uint64 *gaps_of(Page page)
+{
+    return reinterpret_cast<uint64 *>(page + kGapsAt);
+}
+inline char *keys_of(Page page)
+{
+    return page + keys_at(word_head(page));
+}
+// Of the slots [0, n) the TIDs begin here; that of slot n - 1 comes first.
+inline char *tids_from(Page page, int n)
+{
+    const WordHead *h = word_head(page);
+    return page + h->tids_end - n * h->code.tid_width;
+}
+
+inline void set_slots(Page page, int n)
+{
+    WordHead *h = word_head(page);
+    h->slots = n;
+    header(page)->pd_lower = keys_at(h) + n * h->code.key_width;
+    header(page)->pd_upper = h->tids_end - n * h->code.tid_width;
+}
+
+inline void note_slots_count(Page page, Patch &patch)
+{
+    patch.note_header();
+    patch.note_field(page, word_head(page)->slots);
+}
+inline void note_keys(Page page, int from, int to, Patch &patch)
+{
+    const WordHead *h = word_head(page);
+    patch.note(keys_at(h) + from * h->code.key_width, (to - from) * h->code.key_width);
+}
+inline void note_tids(Page page, int from, int to, Patch &patch)
+{
+    patch.note(tids_from(page, to) - page, (to - from) * word_head(page)->code.tid_width);
+}
+inline void note_gaps(int from, int to, Patch &patch)
+{
+    patch.note(kGapsAt + from / 8, (to + 7) / 8 - from / 8);
+}
+
+inline void set_gap(Page page, int slot, bool gap)
+{
+    uint64 bit = UINT64CONST(1) << (slot % 64);
+    uint64 &word = gaps_of(page)[slot / 64];
+    word = gap ? word | bit : word & ~bit;
+}
+
+inline int count_gaps(Page page)
+{
+    const uint64 *gaps = gaps_of(page);
+    int n = 0, slots = WordCodec::slots(page);
+    for (int i = 0; i < slots / 64; i++)
+        n += std::popcount(gaps[i]);
+    if (slots % 64 != 0)
+        n += std::popcount(gaps[slots / 64] & ((UINT64CONST(1) << (slots % 64)) - 1));
+    return n;
+}
+
+// The first slot from `slot` on that is a gap (or is none); slots() if there is none.
+inline int next_such(Page page, int slot, bool gap)
+{
+    int n = WordCodec::slots(page);
+    if (slot >= n)
+        return n;
+    const uint64 *gaps = gaps_of(page);
+    uint64 flip = gap ? 0 : ~UINT64CONST(0);
+    uint64 word = (gaps[slot / 64] ^ flip) & (~UINT64CONST(0) << (slot % 64));
+    for (int i = slot / 64;;)
+    {
+        if (word != 0)
+            return std::min(i * 64 + std::countr_zero(word), n);
+        if (++i * 64 >= n)
+            return n;
+        word = gaps[i] ^ flip;
+    }
+}
+
+// The last one up to `slot`; -1 if there is none.
+inline int previous_such(Page page, int slot, bool gap)
+{
+    if (slot < 0)
+        return -1;
+    const uint64 *gaps = gaps_of(page);
+    uint64 flip = gap ? 0 : ~UINT64CONST(0);
+    uint64 word = (gaps[slot / 64] ^ flip) & (~UINT64CONST(0) >> (63 - slot % 64));
+    for (int i = slot / 64;;)
+    {
+        if (word != 0)
+            return i * 64 + 63 - std::countl_zero(word);
+        if (--i < 0)
+            return -1;
+        word = gaps[i] ^ flip;
+    }
+}
+
+// ---- keys and TIDs as they are written: the lowest byte first, whatever the machine
+
+constexpr uint64 low_bytes(int width)
+{
+    return width == 8 ? PG_UINT64_MAX : (UINT64CONST(1) << (8 * width)) - 1;
+}
+
+constexpr bool kLittleEndian = std::endian::native == std::endian::little;
+
+// `width` bytes, 8 at the most; 8 can be read wherever keys and TIDs are.
+inline uint64 load_bytes(const char *at, int width)
+{
+    uint64 value;
+    memcpy(&value, at, sizeof value);
+    return (kLittleEndian ? value : pg_bswap64(value)) & low_bytes(width);
+}
+inline void store_bytes(char *at, int width, uint64 value)
+{
+    if (!kLittleEndian)
+        value = pg_bswap64(value);
+    memcpy(at, &value, width);
+}
+
+constexpr int kLongest = 24;  // no key is between 16 and 24 bytes
+
+inline Word get_delta(const char *at, int width)
+{
+    if (likely(width <= 8))
+        return {0, 0, load_bytes(at, width)};
+    if (width <= 16)
+        return {0, load_bytes(at + 8, width - 8), load_bytes(at, 8)};
+    return {load_bytes(at + 16, 8), load_bytes(at + 8, 8), load_bytes(at, 8)};
+}
+
+inline void put_delta(char *at, int width, const Word &delta)
+{
+    store_bytes(at, std::min(width, 8), delta.low);
+    if (width > 8)
+        store_bytes(at + 8, std::min(width - 8, 8), delta.mid);
+    if (width > 16)
+        store_bytes(at + 16, 8, delta.high);
+}
+
+// The largest offset of a width.
+inline Word most(int width)
+{
+    if (width <= 8)
+        return {0, 0, low_bytes(width)};
+    if (width <= 16)
+        return {0, low_bytes(width - 8), PG_UINT64_MAX};
+    return {PG_UINT64_MAX, PG_UINT64_MAX, PG_UINT64_MAX};
+}
+
+// The least width for an offset.
+inline int width_of(const Word &delta)
+{
+    if (delta.high != 0)
+        return kLongest;
+    return delta.mid != 0 ? 8 + (std::bit_width(delta.mid) + 7) / 8 : (std::bit_width(delta.low) + 7) / 8;
+}
+
+inline void put_tid(Page page, const WordHead *h, int slot, uint64 written)
+{
+    store_bytes(page + h->tids_end - (slot + 1) * h->code.tid_width, h->code.tid_width, written);
+}
+
+inline bool write_tid(const WordEncoding &code, const ItemPointerData &tid, uint64 *written)
+{
+    BlockNumber block = ItemPointerGetBlockNumberNoCheck(&tid);
+    uint32 offset = ItemPointerGetOffsetNumberNoCheck(&tid);
+    if (block < code.base_block || offset >> code.offset_bits != 0)
+        return false;
+    *written = static_cast<uint64>(block - code.base_block) << code.offset_bits | offset;
+    return *written <= low_bytes(code.tid_width);
+}
+
+inline bool write_key(const WordEncoding &code, const Word &word, Word *delta)
+{
+    if (word < code.base)
+        return false;
+    *delta = word - code.base;
+    return *delta <= most(code.key_width);
+}
+
+// Does a page in this encoding have room for `slots`, their place in the zone, and `free` bytes?
+inline bool has_room(const WordEncoding &code, int capacity, int tids_end, int slots, int free)
+{
+    return slots <= capacity && static_cast<int>(MAXALIGN(kGapsAt + gap_bytes(capacity) + slots * code.key_width)) +
+                                        static_cast<int>(MAXALIGN(zone_size(slots))) + slots * code.tid_width + free <=
+                                    tids_end;
+}
+
+inline bool can_grow(Page page)
+{
+    const WordHead *h = word_head(page);
+    return has_room(h->code, h->capacity, h->tids_end, h->slots + 1, 0);
+}
+
+inline int tids_end_of(const WordShape &shape)
+{
+    return kTailAt - 2 * shape.fence_size;
+}
+}  // namespace steady::words
