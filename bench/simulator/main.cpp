@@ -16,7 +16,9 @@ const char *const kHelp =
     "usage: buffer-simulator [options] FILE\n"
     "\n"
     "Replays the buffer accesses in FILE, which a server wrote with steady.buffer_trace, under each policy, and under\n"
-    "Belady's optimum, and prints a line for each: tab-separated, the first line names the columns.\n"
+    "Belady's optimum, and prints a line for each: tab-separated, the first line names the columns. Also what the "
+    "pages\n"
+    "that are used most would give, if it were known which these are.\n"
     "\n"
     "  --buffers N     shared buffers, in pages; as often as wanted (default: what the server had)\n"
     "  --warm-up N     the first N steps fill the buffers and are not counted\n"
@@ -165,6 +167,7 @@ int main(int argc, char **argv)
         print(buffers, "core", simulate(CorePolicy(buffers), trace, buffers, warm_up, rings), clock, optimum);
         print(buffers, "clock", clock, clock, optimum);
         print(buffers, "s3fifo", simulate(S3FifoPolicy(buffers), trace, buffers, warm_up, rings), clock, optimum);
+        print(buffers, "most used", simulate_most_used(trace, buffers, warm_up), clock, optimum);
         print(buffers, "optimum", optimum, clock, optimum);
     }
     return 0;

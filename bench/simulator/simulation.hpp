@@ -376,4 +376,38 @@ inline Result simulate_optimum(const Trace &trace, std::uint32_t buffers, std::s
     }
     return result;
 }
+
+// The pages that are used most, known beforehand, and never another one: what a policy can come to at best that only
+// goes by how often pages are used, where that does not change.
+inline Result simulate_most_used(const Trace &trace, std::uint32_t buffers, std::size_t warm_up = 0)
+{
+    std::vector<std::uint64_t> uses(trace.pages, 0);
+    for (const Step &step : trace.steps)
+        uses[step.page] += step.event != Event::kInvalidated;
+    std::vector<std::uint32_t> by_uses(trace.pages);
+    for (std::uint32_t page = 0; page < trace.pages; page++)
+        by_uses[page] = page;
+    std::sort(by_uses.begin(), by_uses.end(), [&](auto a, auto b) { return uses[a] > uses[b]; });
+    std::vector<bool> stays(trace.pages, false), resident(trace.pages, false);
+    for (std::uint32_t i = 0; i < std::min(buffers, trace.pages); i++)
+        stays[by_uses[i]] = true;
+
+    Result result;
+    for (std::size_t i = 0; i < trace.steps.size(); i++)
+    {
+        const Step &step = trace.steps[i];
+        if (i == warm_up)
+            result = Result{};
+        bool hit = resident[step.page];
+        resident[step.page] = stays[step.page] && step.event != Event::kInvalidated;
+        if (step.event == Event::kInvalidated)
+            continue;
+        bool normal = step.access == Access::kNormal;
+        result.accesses++;
+        result.hits += hit;
+        result.normal_accesses += normal;
+        result.normal_hits += hit && normal;
+    }
+    return result;
+}
 }  // namespace steady::simulation

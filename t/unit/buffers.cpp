@@ -602,9 +602,17 @@ TEST(Simulation, NobodyBeatsTheOptimum)
         EXPECT_LE(simulate(CorePolicy(buffers), trace, buffers).hits, best);
         EXPECT_LE(simulate(ClockPolicy(buffers), trace, buffers).hits, best);
         EXPECT_LE(simulate(S3FifoPolicy(buffers), trace, buffers).hits, best);
+        EXPECT_LE(simulate_most_used(trace, buffers).hits, best);
         // Where all fits, each page is read once.
         EXPECT_EQ(simulate(S3FifoPolicy(pages + 16), trace, pages + 16).hits, simulate_optimum(trace, pages + 16).hits);
     }
+}
+
+TEST(Simulation, MostUsedAreKnown)
+{
+    Trace trace = normal_accesses({0, 1, 2, 0, 3, 0, 1, 4, 1, 0});
+    EXPECT_EQ(simulate_most_used(trace, 2).hits, 5U);
+    EXPECT_EQ(simulate_most_used(trace, 1).hits, 3U);
 }
 
 TEST(Simulation, S3FifoWithstandsScans)
