@@ -1,5 +1,7 @@
 #include "index/options.hpp"
 
+#include "pg/patched.hpp"
+
 namespace steady
 {
 namespace
@@ -20,6 +22,7 @@ struct Options
     int fillfactor;
     bool deduplicate_items;
     CodecOption codec;
+    int access_method;  // offset of the string
 };
 
 constinit relopt_enum_elt_def codecs[] = {
@@ -40,6 +43,14 @@ constexpr relopt_parse_elt field(const char *name, relopt_type type, int offset)
     return element;
 }
 
+void check_access_method(const char *value)
+{
+    if (value != nullptr && strcmp(value, "steady") != 0)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                        errmsg("invalid value for option \"%s\": \"%s\"", "access_method", value),
+                        errdetail("It names the index's own access method, for constraints.")));
+}
+
 const Options *options_of(Relation index)
 {
     return reinterpret_cast<const Options *>(index->rd_options);
@@ -56,6 +67,9 @@ void define_options()
     add_bool_reloption(kind, "deduplicate_items", "Lets equal keys of a steady index share one entry", true, lock);
     add_enum_reloption(kind, "codec", "How a build stores the entries of a steady index", codecs,
                        static_cast<int>(kDefaultCodec), "Valid values are \"auto\" and \"tuple\".", lock);
+    if (pg::has_index_hook())
+        add_string_reloption(kind, "access_method", "Names the index's access method, for the constraint that it has",
+                             nullptr, check_access_method, AccessExclusiveLock);
 }
 
 bytea *parse_options(Datum reloptions, bool validate)
@@ -64,9 +78,10 @@ bytea *parse_options(Datum reloptions, bool validate)
         field("fillfactor", RELOPT_TYPE_INT, offsetof(Options, fillfactor)),
         field("deduplicate_items", RELOPT_TYPE_BOOL, offsetof(Options, deduplicate_items)),
         field("codec", RELOPT_TYPE_ENUM, offsetof(Options, codec)),
+        field("access_method", RELOPT_TYPE_STRING, offsetof(Options, access_method)),  // on patched servers only
     };
-    return static_cast<bytea *>(
-        build_reloptions(reloptions, validate, kind, sizeof(Options), fields, lengthof(fields)));
+    return static_cast<bytea *>(build_reloptions(reloptions, validate, kind, sizeof(Options), fields,
+                                                 lengthof(fields) - !pg::has_index_hook()));
 }
 
 int fillfactor(Relation index)

@@ -161,6 +161,19 @@ inline void set_later_fields(IndexAmRoutine *am, int (*tree_height)(Relation))
 #else
     (void)am, (void)tree_height;
 #endif
+#if STEADY_HAS_INDEX_HOOK
+    am->ambtreelike = true;
+#endif
+}
+
+// The storage that an index is to keep, where it is defined anew for a column whose type changes; invalid if none.
+inline Oid kept_storage(const IndexStmt *statement)
+{
+#if PG_VERSION_NUM >= 160000
+    return statement->oldNumber;
+#else
+    return statement->oldNode;
+#endif
 }
 
 // Before 18 INSERT ... ON CONFLICT fails on a table that has a unique index of any method but btree.

@@ -1,0 +1,132 @@
+#include "parity/shim.hpp"
+
+#include "pg/patched.hpp"
+
+namespace steady::parity
+{
+namespace
+{
+constinit bool replace_btree = false;
+
+bool check_replace_btree(bool *value, void **, GucSource)
+{
+    return !*value || pg::check_hook(pg::has_index_hook(), pg::kIndexHook);
+}
+
+#if STEADY_HAS_INDEX_HOOK
+constinit define_index_hook_type next_hook = nullptr;
+
+// The operator class of ours that mirrors one of btree's: of that name, for that type.
+Oid mirror_of(Oid btree_class, Oid method)
+{
+    HeapTuple tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(btree_class));
+    if (!HeapTupleIsValid(tuple))
+        return InvalidOid;
+    auto *form = reinterpret_cast<Form_pg_opclass>(GETSTRUCT(tuple));
+    Oid found = InvalidOid;
+    // By method and name; of one name there are few.
+    CatCList *list = SearchSysCacheList2(CLAAMNAMENSP, ObjectIdGetDatum(method), NameGetDatum(&form->opcname));
+    for (int i = 0; i < list->n_members; i++)
+    {
+        auto *one = reinterpret_cast<Form_pg_opclass>(GETSTRUCT(&list->members[i]->tuple));
+        if (one->opcintype == form->opcintype)
+            found = one->oid;
+    }
+    ReleaseCatCacheList(list);
+    ReleaseSysCache(tuple);
+    return found;
+}
+
+List *qualified_name(Oid opclass)
+{
+    HeapTuple tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(opclass));
+    if (!HeapTupleIsValid(tuple))
+        elog(ERROR, "cache lookup failed for opclass %u", opclass);
+    auto *form = reinterpret_cast<Form_pg_opclass>(GETSTRUCT(tuple));
+    List *name = list_make2(makeString(get_namespace_name(form->opcnamespace)), makeString(pstrdup(NameStr(form->opcname))));
+    ReleaseSysCache(tuple);
+    return name;
+}
+
+Oid type_of(Oid table, const IndexElem *column)
+{
+    if (column->name == nullptr)
+        return exprType(column->expr);
+    AttrNumber number = get_attnum(table, column->name);
+    return number != InvalidAttrNumber ? get_atttype(table, number) : InvalidOid;
+}
+
+// The operator class of ours for a column; *named: the statement names btree's.
+Oid opclass_for(Oid table, const IndexElem *column, Oid method, bool *named)
+{
+    *named = column->opclass != NIL;
+    if (*named)
+    {
+        Oid theirs = get_opclass_oid(BTREE_AM_OID, column->opclass, true);
+        return OidIsValid(theirs) ? mirror_of(theirs, method) : InvalidOid;
+    }
+    Oid type = type_of(table, column);
+    return OidIsValid(type) ? GetDefaultOpClass(type, method) : InvalidOid;
+}
+
+// Lets an index be ours. Why not, if it can't be.
+const char *replace(Oid table, IndexStmt *statement)
+{
+    Oid method = get_index_am_oid("steady", true);
+    if (!OidIsValid(method))
+        return "the extension steady is not in this database";
+    ListCell *cell;
+    foreach (cell, statement->indexParams)
+    {
+        bool named;
+        const auto *column = lfirst_node(IndexElem, cell);
+        if (!OidIsValid(opclass_for(table, column, method, &named)))
+            return psprintf("no operator class of steady is like btree's for column %d", foreach_current_index(cell) + 1);
+    }
+    foreach (cell, statement->indexParams)
+    {
+        bool named;
+        auto *column = lfirst_node(IndexElem, cell);
+        Oid opclass = opclass_for(table, column, method, &named);
+        if (named)
+            column->opclass = qualified_name(opclass);
+    }
+    statement->accessMethod = pstrdup("steady");
+    // As the server does where such a constraint takes over an index: a dump has to tell the method.
+    if (statement->isconstraint && statement->excludeOpNames == NIL)
+        statement->options = lappend(
+            statement->options, makeDefElem(pstrdup("access_method"), reinterpret_cast<Node *>(makeString(pstrdup("steady"))), -1));
+    return nullptr;
+}
+
+void define_index(Oid table, Oid parent, IndexStmt *statement)
+{
+    // A partition's index is of its parent's method; an old index whose storage is kept is of the method that it had.
+    if (replace_btree && strcmp(statement->accessMethod, DEFAULT_INDEX_TYPE) == 0 && table >= FirstNormalObjectId &&
+        !OidIsValid(parent) && !OidIsValid(pg::kept_storage(statement)))
+    {
+        if (const char *why = replace(table, statement))
+            ereport(LOG, (errmsg("an index on table \"%s\" stays btree's", get_rel_name(table)),
+                          errdetail("Here %s.", why)));
+    }
+    if (next_hook != nullptr)
+        next_hook(table, parent, statement);
+}
+#endif
+}  // namespace
+
+void load()
+{
+    DefineCustomBoolVariable("steady.replace_btree", "Makes indexes that would be btree's steady's.",
+                             "Also those of PRIMARY KEY and UNIQUE constraints. Where steady has no like operator class the "
+                             "index is btree's, and the log says so. Needs a server with the patches in contrib_patches.",
+                             &replace_btree, false, PGC_USERSET, 0, check_replace_btree, nullptr, nullptr);
+#if STEADY_HAS_INDEX_HOOK
+    if (pg::has_index_hook())
+    {
+        next_hook = define_index_hook;
+        define_index_hook = define_index;
+    }
+#endif
+}
+}  // namespace steady::parity
