@@ -2,6 +2,7 @@
 #include "buffer/shim.hpp"
 #include "fsm/shim.hpp"
 #include "index/options.hpp"
+#include "parity/shim.hpp"
 #include "pg/patched.hpp"
 #include "pg/settings.hpp"
 #include "version.hpp"
@@ -22,6 +23,7 @@ void _PG_init()
     steady::define_options();
     steady::fsm::load();
     steady::buffer::load();
+    steady::parity::load();
     steady::settings::end_definitions();
 }
 }

@@ -40,6 +40,14 @@ like($err, $no_buffer_hook, 'nor can accesses of buffers be recorded');
 ($status, $out, $err) = $node->psql('postgres', 'SELECT * FROM steady_buffer_stats', extra_params => [ '-v', 'VERBOSITY=verbose' ]);
 like($err, qr/ERROR:  0A000: $no_buffer_hook/, '... or shown');
 
+# Any user may ask for another method of indexes, and is told.
+my $no_index_hook = qr/ERROR:  0A000: this server has no hook for the access methods of indexes/;
+($status, $out, $err) = $node->psql('postgres', q{SET steady.replace_btree = on}, extra_params => [ '-v', 'VERBOSITY=verbose' ]);
+like($err, $no_index_hook, 'indexes stay what they are');
+like($err, $hint, '... with the hint');
+($status, $out, $err) = $node->psql('postgres', 'CREATE INDEX ON t USING steady (i) WITH (access_method = steady)');
+like($err, qr/unrecognized parameter "access_method"/, 'the storage parameter is of a patched server');
+
 # Without preloading, it is each session that loads the library.
 $node->append_conf('postgresql.conf', "shared_preload_libraries = ''");
 my $offset = -s $node->logfile;

@@ -48,6 +48,15 @@ bool has_buffer_hook()
 #endif
 }
 
+bool has_index_hook()
+{
+#if STEADY_HAS_INDEX_HOOK
+    return &define_index_hook != nullptr;
+#else
+    return false;
+#endif
+}
+
 bool check_hook(bool there, const char *hook)
 {
     if (there)

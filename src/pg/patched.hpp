@@ -14,9 +14,11 @@ void check_patch_set();
 // Was this library built for the hook, and does the server have it?
 bool has_fsm_hook();
 bool has_buffer_hook();
+bool has_index_hook();
 
 // How messages name them.
-constexpr const char *kFsmHook = "the free space map", *kBufferHook = "buffer replacement";
+constexpr const char *kFsmHook = "the free space map", *kBufferHook = "buffer replacement",
+                     *kIndexHook = "the access methods of indexes";
 
 // For the check of a setting that needs a hook: true if the server has it, otherwise false with the reason told.
 bool check_hook(bool there, const char *hook);

@@ -145,6 +145,13 @@ extern "C" {
 #else
 #define STEADY_HAS_BUFFER_HOOK 0
 #endif
+#if __has_include("commands/define_index_hook.h")
+#include "commands/define_index_hook.h"
+#define STEADY_HAS_INDEX_HOOK 1
+#pragma weak define_index_hook
+#else
+#define STEADY_HAS_INDEX_HOOK 0
+#endif
 }
 
 // libintl's and port.h's replacements of common names get in the way of C++ declarations.
