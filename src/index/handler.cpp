@@ -6,6 +6,7 @@
 #include "index/scan.hpp"
 #include "index/vacuum.hpp"
 #include "index/validate.hpp"
+#include "pg/patched.hpp"
 #include "version.hpp"
 
 namespace steady

@@ -87,8 +87,13 @@ static void find_leaf(Insertion &in)
 {
     if (try_target_block(in))
         return;
-    while (!BufferIsValid(in.leaf = descend_to_insert(in.tree, in.key, &in.path)))
+    // (15's BufferIsValid() is a macro that evaluates its argument more than once where assertions are on.)
+    in.leaf = descend_to_insert(in.tree, in.key, &in.path);
+    while (!BufferIsValid(in.leaf))
+    {
         make_root(in.tree);
+        in.leaf = descend_to_insert(in.tree, in.key, &in.path);
+    }
 }
 
 // ---- the unique check
