@@ -64,8 +64,8 @@ void check_sql_version()
 void warn_of_on_conflict(Relation heap, Relation index, const IndexInfo *info)
 {
     // REINDEX, TRUNCATE and rewrites of the table tell nobody anything new; nobody inserts into materialized views.
-    if (!pg::kOnConflictNeedsBtree || pg::has_index_hook() || !info->ii_Unique || heap->rd_rel->relkind == RELKIND_MATVIEW ||
-        ReindexIsProcessingIndex(RelationGetRelid(index)))
+    if (!pg::kOnConflictNeedsBtree || pg::has_index_hook() || !info->ii_Unique ||
+        heap->rd_rel->relkind == RELKIND_MATVIEW || ReindexIsProcessingIndex(RelationGetRelid(index)))
         return;
     ereport(WARNING, (errmsg("INSERT ... ON CONFLICT will fail on table \"%s\" while it has the unique index \"%s\"",
                              RelationGetRelationName(heap), RelationGetRelationName(index)),

@@ -43,7 +43,8 @@ List *qualified_name(Oid opclass)
     if (!HeapTupleIsValid(tuple))
         elog(ERROR, "cache lookup failed for opclass %u", opclass);
     auto *form = reinterpret_cast<Form_pg_opclass>(GETSTRUCT(tuple));
-    List *name = list_make2(makeString(get_namespace_name(form->opcnamespace)), makeString(pstrdup(NameStr(form->opcname))));
+    List *name = list_make2(makeString(get_namespace_name(form->opcnamespace)),
+                            makeString(pstrdup(NameStr(form->opcname))));
     ReleaseSysCache(tuple);
     return name;
 }
@@ -81,7 +82,8 @@ const char *replace(Oid table, IndexStmt *statement)
         bool named;
         const auto *column = lfirst_node(IndexElem, cell);
         if (!OidIsValid(opclass_for(table, column, method, &named)))
-            return psprintf("no operator class of steady is like btree's for column %d", foreach_current_index(cell) + 1);
+            return psprintf("no operator class of steady is like btree's for column %d",
+                            foreach_current_index(cell) + 1);
     }
     foreach (cell, statement->indexParams)
     {
@@ -95,7 +97,8 @@ const char *replace(Oid table, IndexStmt *statement)
     // As the server does where such a constraint takes over an index: a dump has to tell the method.
     if (statement->isconstraint && statement->excludeOpNames == NIL)
         statement->options = lappend(
-            statement->options, makeDefElem(pstrdup("access_method"), reinterpret_cast<Node *>(makeString(pstrdup("steady"))), -1));
+            statement->options,
+            makeDefElem(pstrdup("access_method"), reinterpret_cast<Node *>(makeString(pstrdup("steady"))), -1));
     return nullptr;
 }
 
@@ -117,10 +120,11 @@ void define_index(Oid table, Oid parent, IndexStmt *statement)
 
 void load()
 {
-    DefineCustomBoolVariable("steady.replace_btree", "Makes indexes that would be btree's steady's.",
-                             "Also those of PRIMARY KEY and UNIQUE constraints. Where steady has no like operator class the "
-                             "index is btree's, and the log says so. Needs a server with the patches in contrib_patches.",
-                             &replace_btree, false, PGC_USERSET, 0, check_replace_btree, nullptr, nullptr);
+    DefineCustomBoolVariable(
+        "steady.replace_btree", "Makes indexes that would be btree's steady's.",
+        "Also those of PRIMARY KEY and UNIQUE constraints. Where steady has no like operator class the "
+        "index is btree's, and the log says so. Needs a server with the patches in contrib_patches.",
+        &replace_btree, false, PGC_USERSET, 0, check_replace_btree, nullptr, nullptr);
 #if STEADY_HAS_INDEX_HOOK
     if (pg::has_index_hook())
     {
