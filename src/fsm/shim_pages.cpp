@@ -8,13 +8,14 @@ namespace
 // This backend as an owner of leases; negative if it can't be one.
 constinit Owner me = kNobody;
 
-// Pages that this backend was given last, so that the same page again costs no lock as long as no lease of ours is
-// taken.
+// Tables that this backend inserts into: the page that it was given last, so that the same page again costs no lock as
+// long as no lease of ours is taken; and how long its last run was.
 struct Target
 {
     Table table;
     Block block;
     uint32 lost;
+    int run;
 };
 constinit Target targets[64] = {};
 
@@ -102,11 +103,27 @@ uint32 lost_so_far()
     return shared->backend(me)->lost.load(std::memory_order_acquire);
 }
 
+void remember(const Table &table, Block block)
+{
+    Target &target = target_of(table);
+    target = {table, block, lost_so_far(), target.table == table ? target.run : 0};
+}
+
 BlockNumber hand_out(const Table &table, Block block, Count from)
 {
-    target_of(table) = {table, block, lost_so_far()};
+    remember(table, block);
     count(from);
     return block;
+}
+
+// Runs get longer, run by run, so that who needs few pages doesn't hold many.
+int next_run(const Table &table, Block pages)
+{
+    Target &target = target_of(table);
+    if (target.table != table)
+        target = {table, kNoBlock, 0, 0};
+    target.run = std::min(run_length(pages), std::max(2, 2 * target.run));
+    return target.run;
 }
 
 template <class Action>
@@ -174,7 +191,8 @@ BlockNumber from_map(Relation rel, const Table &table, Size bytes)
         Space space[kRunLength] = {need};
         uint32 open = 1;
         BlockNumber pages = RelationGetNumberOfBlocks(rel);
-        for (int i = 1; i < run_length(pages) && page + i < pages; i++)
+        int run = next_run(table, pages);
+        for (int i = 1; i < run && page + i < pages; i++)
         {
             space[i] = space_free(standard_GetRecordedFreeSpace(rel, page + i));
             if (space[i] >= least)
@@ -333,7 +351,7 @@ bool keep_target(Relation rel, BlockNumber block, Size)
         return has_it;
     });
     if (holder == me)
-        target_of(table) = {table, block, lost_so_far()};
+        remember(table, block);
     else if (holder == kNotLeased)
         hand_out(table, block, kTarget);
     return holder == me || holder == kNotLeased;
@@ -362,7 +380,7 @@ int extension_size(Relation rel, int needed, int proposed)
     Time idle = idle_since(shared->now());
     if (!with_leases(table, [&](Leases &l) { return l.others(table, me, idle); }))
         return proposed;
-    return std::max({needed, run_length(RelationGetNumberOfBlocks(rel)), std::min(proposed, kRunLength)});
+    return std::max({needed, next_run(table, RelationGetNumberOfBlocks(rel)), std::min(proposed, kRunLength)});
 }
 
 bool take_extension(Relation rel, BlockNumber first, int pages)
