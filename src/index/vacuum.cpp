@@ -198,7 +198,16 @@ Buffer leaf_at(Walk &w, Entry low)
             const char *fault = leaf_fault(w.tree, buf);
             if (fault == nullptr && low == nullptr && !is_leftmost(page_of(buf)))
                 fault = "first leaf has a left sibling";
-            return unlock_sound(w, buf, fault);
+            if (fault == nullptr)
+                return unlock_sound(w, buf, fault);
+            // Somebody may have had it locked already, to unlink it. Then the parent knows better by now.
+            LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+            if (child_at(w.tree, low) == block)
+            {
+                ReleaseBuffer(buf);
+                note_damage(w, block, fault);
+                return InvalidBuffer;
+            }
         }
         ReleaseBuffer(buf);
         CHECK_FOR_INTERRUPTS();
