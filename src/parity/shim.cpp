@@ -76,23 +76,19 @@ const char *replace(Oid table, IndexStmt *statement)
     Oid method = get_index_am_oid("steady", true);
     if (!OidIsValid(method))
         return "the extension steady is not in this database";
-    ListCell *cell;
+    List *names = NIL;  // a column's operator class of ours; NIL where the statement names none
+    ListCell *cell, *name;
     foreach (cell, statement->indexParams)
     {
         bool named;
-        const auto *column = lfirst_node(IndexElem, cell);
-        if (!OidIsValid(opclass_for(table, column, method, &named)))
+        Oid opclass = opclass_for(table, lfirst_node(IndexElem, cell), method, &named);
+        if (!OidIsValid(opclass))
             return psprintf("no operator class of steady is like btree's for column %d",
                             foreach_current_index(cell) + 1);
+        names = lappend(names, named ? qualified_name(opclass) : NIL);
     }
-    foreach (cell, statement->indexParams)
-    {
-        bool named;
-        auto *column = lfirst_node(IndexElem, cell);
-        Oid opclass = opclass_for(table, column, method, &named);
-        if (named)
-            column->opclass = qualified_name(opclass);
-    }
+    forboth(cell, statement->indexParams, name, names) if (lfirst(name) != nullptr) lfirst_node(IndexElem, cell)
+        ->opclass = static_cast<List *>(lfirst(name));
     statement->accessMethod = pstrdup("steady");
     // As the server does where such a constraint takes over an index: a dump has to tell the method.
     if (statement->isconstraint && statement->excludeOpNames == NIL)
