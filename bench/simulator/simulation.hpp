@@ -51,6 +51,13 @@ struct Result
     std::uint64_t normal_accesses = 0, normal_hits = 0;  // of those that used no ring
     std::uint64_t victims = 0, steps = 0, ghosts = 0, promotions = 0;
 
+    void count(bool hit, bool normal)
+    {
+        accesses++;
+        hits += hit;
+        normal_accesses += normal;
+        normal_hits += hit && normal;
+    }
     double ratio() const
     {
         return accesses == 0 ? 0 : static_cast<double>(hits) / static_cast<double>(accesses);
@@ -231,10 +238,7 @@ class Pool
         }
         bool normal = step.access == Access::kNormal;
         bool hit = at != kNone;
-        result_.accesses++;
-        result_.hits += hit;
-        result_.normal_accesses += normal;
-        result_.normal_hits += hit && normal;
+        result_.count(hit, normal);
         if (!hit)
             bring_in(step);
         else if (normal)
@@ -358,11 +362,7 @@ inline Result simulate_optimum(const Trace &trace, std::uint32_t buffers, std::s
             resident[step.page] = false;
             continue;
         }
-        bool normal = step.access == Access::kNormal;
-        result.accesses++;
-        result.hits += hit;
-        result.normal_accesses += normal;
-        result.normal_hits += hit && normal;
+        result.count(hit, step.access == Access::kNormal);
         if (!hit && by_need.size() == buffers)
         {
             auto latest = std::prev(by_need.end());
@@ -402,11 +402,7 @@ inline Result simulate_most_used(const Trace &trace, std::uint32_t buffers, std:
         resident[step.page] = stays[step.page] && step.event != Event::kInvalidated;
         if (step.event == Event::kInvalidated)
             continue;
-        bool normal = step.access == Access::kNormal;
-        result.accesses++;
-        result.hits += hit;
-        result.normal_accesses += normal;
-        result.normal_hits += hit && normal;
+        result.count(hit, step.access == Access::kNormal);
     }
     return result;
 }
