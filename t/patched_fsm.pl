@@ -17,12 +17,8 @@ shared_buffers = 64MB
 allow_in_place_tablespaces = on
 CONF
 $node->start;
-my ($status, $out, $err) = $node->psql('postgres', 'CREATE EXTENSION steady; SELECT * FROM steady_fsm_stats');
-if ($err =~ /has no hook/)
-{
-	$node->stop;
-	plan skip_all => 'this server has no hook for the free space map (contrib_patches)';
-}
+need_fsm_hook($node);
+my ($status, $out, $err);
 $node->safe_psql('postgres', 'CREATE EXTENSION pg_freespacemap');
 
 sub query { return $node->safe_psql('postgres', $_[0]) }

@@ -23,12 +23,7 @@ synchronous_commit = on
 shared_buffers = 16MB
 CONF
 $node->start;
-my ($status, $out, $err) = $node->psql('postgres', 'CREATE EXTENSION steady; SELECT * FROM steady_fsm_stats');
-if ($err =~ /has no hook/)
-{
-	$node->stop;
-	plan skip_all => 'this server has no hook for the free space map (contrib_patches)';
-}
+need_fsm_hook($node);
 $node->safe_psql('postgres', <<'SQL');
 CREATE TABLE ledger (session int, n int, pad text);
 ALTER TABLE ledger ALTER pad SET STORAGE PLAIN;

@@ -9,7 +9,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(is_long seed new_node prepare indexes_ok log_lines wait_for start_standby replayed pages_equal @changes run_change load_setup load_start load_until load_stop psql_start kill_server);
+our @EXPORT = qw(is_long seed new_node prepare indexes_ok log_lines wait_for start_standby replayed pages_equal @changes run_change load_setup load_start load_until load_stop psql_start kill_server need_fsm_hook);
 
 # STEADY_LONG=1 asks for the long form of random tests and loops.
 sub is_long { return $ENV{STEADY_LONG} ? 1 : 0 }
@@ -154,6 +154,16 @@ SQL
 	my $checked = $out =~ s/^checked (\d+)$//m ? $1 : -1;
 	return ok($status == 0 && $out =~ /^\s*$/ && $checked >= ($count // 1), "$what: steady indexes are right")
 	  || diag "status $status, $checked indexes were checked\n$out\n$err";
+}
+
+# The end of the test where the server has no hook for the free space map; makes the extension.
+sub need_fsm_hook
+{
+	my ($node) = @_;
+	my ($status, $out, $err) = $node->psql('postgres', 'CREATE EXTENSION steady; SELECT * FROM steady_fsm_stats');
+	return if $err !~ /has no hook/;
+	$node->stop;
+	plan skip_all => 'this server has no hook for the free space map (contrib_patches)';
 }
 
 # The lines of a server's log that say something, from $offset on.
