@@ -153,8 +153,9 @@ int choose_first_right(const WordShape &shape, Page page, const Words &words, in
     return best;
 }
 
+// `in_front`: all gaps are in front, not spread.
 void fill(const WordShape &shape, Page made, WordRange range, const Words &words, int from, int to, Entry low,
-          Entry high, bool unknown_low, bool gaps, bool last)
+          Entry high, bool unknown_low, bool gaps, bool in_front, bool last)
 {
     int n = to - from;
     if (last)
@@ -167,6 +168,8 @@ void fill(const WordShape &shape, Page made, WordRange range, const Words &words
     if (unknown_low)
         tail(made)->flags |= kLowUnknown;
     int extra = gaps ? fill.gaps_for(n) : 0;
+    for (; in_front && extra > 0; extra--)
+        fill.gap();
     for (int i = 0; i < n; i++)
     {
         fill.add(words.word(from + i), words.tid(from + i));
@@ -190,7 +193,7 @@ void divide_words(const Tree &tree, Page page, int slot, Entry entry, Division *
 
     bool gaps = !is_rightmost(page) && words.added() != n - 1, unknown = has_flag(page, kLowUnknown);
     fill(shape, d->right.data, words.from(first_right), words, first_right, n, d->separator, Codec::high(page), false,
-         gaps, is_rightmost(page));
+         gaps, false, is_rightmost(page));
     d->shorten = words.added() >= first_right;
     d->kept_slots = 0;
     if (d->shorten)
@@ -198,6 +201,6 @@ void divide_words(const Tree &tree, Page page, int slot, Entry entry, Division *
             left += !WordCodec::is_gap(page, d->kept_slots);
     else
         fill(shape, d->left.data, words.before(first_right), words, 0, first_right, Codec::low(page), d->separator,
-             unknown && Codec::low(page) == nullptr, gaps, false);
+             unknown && Codec::low(page) == nullptr, gaps, is_leftmost(page) && words.added() == 0, false);
 }
 }  // namespace steady

@@ -4,9 +4,10 @@
 //
 // Keys are offsets from the page's base, all of one width; TIDs are offsets from the page's first block, all of one
 // width, the first one highest. Both are dense arrays by slot, in order. A bit for each slot says whether it is a gap.
-// A gap keeps what was there, or repeats a neighbour: either way it is in order, so that a search need not know. An
-// insert shifts slots up to the nearest gap only, which keeps its log record short, and a removal just sets bits.
-// Entries and slots have the same numbers; equal keys need no posting lists, since a key is an offset of a few bytes.
+// A gap keeps what was there, repeats a neighbour, or holds the smallest that there may be: either way it is in order,
+// so that a search need not know. An insert shifts slots up to the nearest gap only, which keeps its log record short,
+// and a removal just sets bits. Entries and slots have the same numbers; equal keys need no posting lists, since a key
+// is an offset of a few bytes.
 //
 // An entry that can't be written as offsets from what the page has needs the page made anew (compact), or a split.
 #pragma once
@@ -165,7 +166,7 @@ class WordFiller
     // Links, flags and fences of another leaf.
     void frame_of(Page like);
     void add(const Word &, const ItemPointerData &);
-    void gap();  // repeats the last entry
+    void gap();  // repeats the last entry; in front of all, the smallest that the page could write
     int capacity() const
     {
         return word_head(page_)->capacity;

@@ -515,7 +515,7 @@ class Model
     }
 
     int compactions = 0;
-    int whole = 0, patched = 0;
+    int whole = 0, patched = 0, bytes = 0;
 
   private:
     // Makes a change, and replays its patch on the page as it was.
@@ -534,6 +534,7 @@ class Model
         patched++;
         char fragments[2 * BLCKSZ];
         int length = patch.write(page(), fragments);
+        bytes += length;
         for (char *at = fragments; at < fragments + length;)
         {
             uint16 offset, size;
@@ -636,6 +637,27 @@ TEST(WordPages, AscendingKeysFillThePage)
     EXPECT_GT(model.size(), 1300u);
     EXPECT_LT(model.compactions, 8);
     (void)bytes;
+}
+
+// In front of all others there is always room.
+TEST(WordPages, DescendingKeysLogLittle)
+{
+    Maker maker({{kTypes[5], false, false}});
+    Model model(maker.shape, seed() + 9, false);
+    Item item{};
+    for (int64 i = 1;; i++)
+    {
+        Datum value = Int64GetDatum(1000000 - i);
+        bool null = false;
+        item.word = make_word(maker.shape, &value, &null);
+        ItemPointerSet(&item.tid, i / 226, 1 + i % 226);
+        if (!model.insert(item))
+            break;
+    }
+    model.check();
+    EXPECT_GT(model.size(), 1000u);
+    EXPECT_LT(model.whole, 20);
+    EXPECT_LT(model.bytes, 40 * static_cast<int>(model.size()));
 }
 
 // Random inserts into a page with gaps log little.
