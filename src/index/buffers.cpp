@@ -36,18 +36,14 @@ Buffer pin_page(Relation rel, BlockNumber block, BufferAccessStrategy strategy)
     return ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
 }
 
-// Raises if a link leads behind the end of the file. It never shrinks, so an old notion of its size is good enough for
-// most blocks.
-static void check_exists(Relation rel, BlockNumber block)
+bool page_exists(Relation rel, BlockNumber block)
 {
     BlockNumber known = RelationGetSmgr(rel)->smgr_cached_nblocks[MAIN_FORKNUM];
-    if (unlikely(block >= known || known == InvalidBlockNumber) && block >= RelationGetNumberOfBlocks(rel))
-        report_corruption(rel, block, "page is missing");
+    return likely(block < known && known != InvalidBlockNumber) || block < RelationGetNumberOfBlocks(rel);
 }
 
-Buffer read_page(Relation rel, BlockNumber block, Lock lock)
+Buffer lock_page(Relation rel, BlockNumber block, Lock lock)
 {
-    check_exists(rel, block);
     Buffer buf = ReadBuffer(rel, block);
     // While the lock is taken, what is looked at first is on its way from memory.
     Page page = page_of(buf);
@@ -55,6 +51,14 @@ Buffer read_page(Relation rel, BlockNumber block, Lock lock)
     __builtin_prefetch(page + kCacheLine);
     __builtin_prefetch(page + kTailAt);
     LockBuffer(buf, static_cast<int>(lock));
+    return buf;
+}
+
+Buffer read_page(Relation rel, BlockNumber block, Lock lock)
+{
+    if (!page_exists(rel, block))
+        report_corruption(rel, block, "page is missing");
+    Buffer buf = lock_page(rel, block, lock);
     check_page(rel, buf);
     return buf;
 }

@@ -1,6 +1,7 @@
 #include "index/build.hpp"
 
 #include "index/insert.hpp"
+#include "index/leaf_map.hpp"
 #include "index/load.hpp"
 #include "index/options.hpp"
 
@@ -163,6 +164,7 @@ IndexBuildResult *build(Relation heap, Relation index, IndexInfo *info)
 {
     if (RelationGetNumberOfBlocks(index) != 0)
         elog(ERROR, "index \"%s\" already contains data", RelationGetRelationName(index));
+    forget_map(index);
 
     auto *result = static_cast<IndexBuildResult *>(palloc(sizeof(IndexBuildResult)));
     MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "steady build", ALLOCSET_DEFAULT_SIZES);

@@ -1,5 +1,6 @@
 #include "index/flags.hpp"
 
+#include "index/leaf_map.hpp"
 #include "pg/errors.hpp"
 
 namespace steady
@@ -316,6 +317,8 @@ static Outcome try_descend(Descent &d, From from, Buffer *leaf)
             *leaf = buf;
             return Outcome::found;
         }
+        if (level == 1)
+            map_parent(d.tree, page, *d.path);
         int slot;
         Outcome outcome = choose_child(d, page, &slot);
         if (outcome != Outcome::found)

@@ -2,6 +2,7 @@
 
 #include "index/removal.hpp"
 #include "index/flags.hpp"
+#include "index/leaf_map.hpp"
 #include "index/split.hpp"
 #include "index/wal.hpp"
 #include "index/witness.hpp"
@@ -83,9 +84,25 @@ static bool try_target_block(Insertion &in)
     return false;
 }
 
+// The leaf that this backend knows from earlier.
+static bool try_mapped_leaf(Insertion &in)
+{
+    const Tree &tree = in.tree;
+    WordPlace place;
+    if (tree.schema->words == nullptr || !word_place(*tree.schema->words, in.key, &place))
+        return false;
+    BlockNumber block = mapped_leaf(tree, place, &in.path);
+    if (block == InvalidBlockNumber)
+        return false;
+    if (page_exists(tree.rel, block) && try_leaf(in, block))
+        return true;
+    tree.map_failed = true;
+    return false;
+}
+
 static void find_leaf(Insertion &in)
 {
-    if (try_target_block(in))
+    if (try_target_block(in) || try_mapped_leaf(in))
         return;
     // (15's BufferIsValid() is a macro that evaluates its argument more than once where assertions are on.)
     in.leaf = descend_to_insert(in.tree, in.key, &in.path);

@@ -2,6 +2,7 @@
 
 #include "index/removal.hpp"
 #include "index/flags.hpp"
+#include "index/leaf_map.hpp"
 #include "index/matches.hpp"
 #include "index/parallel.hpp"
 #include "pg/errors.hpp"
@@ -178,7 +179,15 @@ static Buffer seek(IndexScanDesc scan, ScanDirection dir, const SearchKey &key, 
     const Tree &tree = *s->tree;
     bool forward = ScanDirectionIsForward(dir);
     if (from == From::root)
+    {
         count_search(scan);
+        if (tree.schema->words != nullptr)
+            if (Buffer buf = find_mapped_leaf(tree, key, &s->path, slot); BufferIsValid(buf))
+            {
+                *slot -= !forward;
+                return buf;
+            }
+    }
     if (settings::kill && may_skip(witness(scan)))
     {
         bool none;
@@ -191,7 +200,8 @@ static Buffer seek(IndexScanDesc scan, ScanDirection dir, const SearchKey &key, 
         s->leftovers = leftovers.count;
         return buf;
     }
-    Buffer buf = key.n > 0 ? descend(tree, key, 0, Lock::share, nullptr) : descend_edge(tree, 0, !forward, Lock::share);
+    Buffer buf = key.n > 0 ? descend(tree, key, 0, Lock::share, &s->path)
+                           : descend_edge(tree, 0, !forward, Lock::share);
     if (!BufferIsValid(buf))
         return buf;
     Page page = page_of(buf);

@@ -1,5 +1,5 @@
 // Descents, and walks along a level.
-#include "index/tree.hpp"
+#include "index/leaf_map.hpp"
 #include "pg/errors.hpp"
 
 namespace steady
@@ -69,6 +69,8 @@ static Buffer try_descend(const Tree &tree, const SearchKey &key, int level, Loc
             path->block[l] = BufferGetBlockNumber(buf);
         if (l == level)
             return buf;
+        if (l == 1 && path != nullptr)
+            map_parent(tree, page, *path);
         BlockNumber child = child_of(InnerCodec::at(page, InnerCodec::find_child(*tree.schema, key, page)));
         buf = step(tree.rel, buf, child, l - 1 == level ? lock : Lock::share);
     }

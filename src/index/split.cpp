@@ -1,5 +1,6 @@
 #include "index/split.hpp"
 
+#include "index/leaf_map.hpp"
 #include "index/options.hpp"
 #include "index/wal.hpp"
 #include "pg/errors.hpp"
@@ -506,6 +507,8 @@ Buffer descend_to_insert(const Tree &tree, const SearchKey &key, Path *path, Blo
             path->block[l] = BufferGetBlockNumber(buf);
             if (l == 0)
                 return buf;
+            if (l == 1)
+                map_parent(tree, page, *path);
             BlockNumber child = child_of(InnerCodec::at(page, InnerCodec::find_child(*tree.schema, key, page)));
             if (child == held)
                 report_corruption(page, "downlink leads back to a page left of its range");

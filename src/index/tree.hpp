@@ -16,6 +16,7 @@ struct Tree
     KeySchema *schema;
     bool deduplicate;           // equal keys may share a posting list
     bool logged;                // RelationNeedsWAL
+    mutable bool map_failed;    // leaf_map.hpp did not know the way, or knew a wrong one
     mutable Activity activity;  // what was not published yet
 };
 
@@ -37,6 +38,10 @@ enum class Lock : int
 };
 // Reads, pins, locks and checks a page: raises ERRCODE_INDEX_CORRUPTED if its frame is damaged.
 Buffer read_page(Relation rel, BlockNumber block, Lock lock);
+// Is there such a block? The file never shrinks, so an old notion of its size is good enough for most.
+bool page_exists(Relation rel, BlockNumber block);
+// Reads, pins and locks a page without looking.
+Buffer lock_page(Relation rel, BlockNumber block, Lock lock);
 // Pins without looking: for those who lock in their own way. They call check_page once locked.
 Buffer pin_page(Relation rel, BlockNumber block, BufferAccessStrategy strategy = nullptr);
 void check_page(Relation rel, Buffer buf);

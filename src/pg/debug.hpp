@@ -18,6 +18,7 @@ constexpr const char *kStopPoints[] = {
     "split",           // both halves are written and locked, the downlink is not in yet
     "unlink",          // a page that can go was looked at, nothing is locked yet
     "unlink-locked",   // all of its neighbours are locked, nothing is changed
+    "map-read",        // a search knows a leaf by its map, and has not locked it
     "leaf-read",       // a scan has read a leaf and unlocked it, and has looked at no row
     "stamp",           // a scan is about to lock a leaf to stamp what it found dead there
     "flag",            // a leaf may be flagged above and says so; its parent is not locked yet
@@ -50,6 +51,8 @@ constexpr const char *kGuards[] = {
     "incomplete_split",  // a page whose right half has no downlink is not flagged
     "serializable",      // serializable transactions pass over no child
     "recovery_flags",    // in recovery nobody sets or heeds flags
+    // descents
+    "map_fences",  // a leaf that is known from earlier must still have the place
     // VACUUM, removal, unlinking
     "scan_pin",            // index-only scans keep their leaf pinned
     "vacuum_cleanup",      // VACUUM takes a cleanup lock on every leaf
