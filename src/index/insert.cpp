@@ -91,11 +91,16 @@ static bool try_mapped_leaf(Insertion &in)
     WordPlace place;
     if (tree.schema->words == nullptr || !word_place(*tree.schema->words, in.key, &place))
         return false;
-    BlockNumber block = mapped_leaf(tree, place, &in.path);
+    Path path;
+    BlockNumber block = mapped_leaf(tree, place, &path);
     if (block == InvalidBlockNumber)
         return false;
     if (page_exists(tree.rel, block) && try_leaf(in, block))
+    {
+        // What the map says of the pages above is no hint for whoever locks them: one may be a leaf by now, this one.
+        in.path.levels = 0;
         return true;
+    }
     tree.map_failed = true;
     return false;
 }
