@@ -120,10 +120,11 @@ sub create
 	my $unique = $more{unique} ? 'UNIQUE' : '';
 	# Packed entries are small: with this, too, a page has a few hundred.
 	my $more = $key eq 'id' ? ', (hashint8extended(id, 0))' : '';
+	my $with = $more{with} ? "WITH ($more{with})" : '';
 	$node->safe_psql('postgres', <<"SQL");
 DROP TABLE IF EXISTS t;
 CREATE $kind TABLE t (id int, pad text) WITH (fillfactor = 70);
-CREATE $unique INDEX t_i ON t USING steady (($key)$more);
+CREATE $unique INDEX t_i ON t USING steady (($key)$more) $with;
 INSERT INTO t SELECT i, repeat('p', $pad) FROM generate_series(1, $rows) i;
 SQL
 }
