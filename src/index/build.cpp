@@ -106,7 +106,7 @@ void load(Relation heap, Relation index, const IndexInfo *info, const KeySchema 
     bool identical = equal_is_identical(index);
     UniqueCheck unique(heap, index, schema, identical, info->ii_NullsNotDistinct);
     Loader loader;
-    loader.begin(index, schema, leaf_kind(index, schema), identical,
+    loader.begin(heap, index, schema, leaf_kind(index, schema), identical,
                  identical && !info->ii_Unique && deduplicate_items(index));
 
     constexpr int64 kReportEvery = 1024;

@@ -14,7 +14,8 @@ void init_meta(Page page, BlockNumber root, int level, PageKind leaves, bool equ
     header(page)->pd_lower = kContents + sizeof(MetaData);
 }
 
-void Loader::begin(Relation index, const KeySchema &schema, PageKind leaves, bool equal_is_identical, bool share)
+void Loader::begin(Relation heap, Relation index, const KeySchema &schema, PageKind leaves, bool equal_is_identical,
+                   bool share)
 {
     leaves_ = leaves;
     index_ = index;
@@ -32,6 +33,8 @@ void Loader::begin(Relation index, const KeySchema &schema, PageKind leaves, boo
     word_ = static_cast<Word *>(palloc((kMaxEntries + 1) * sizeof(Word)));
     word_tid_ = static_cast<ItemPointerData *>(palloc((kMaxEntries + 1) * sizeof(ItemPointerData)));
     words_ = 0;
+    last_block_ = static_cast<BlockNumber>(
+        std::min<uint64>(UINT64CONST(2) * RelationGetNumberOfBlocks(heap), MaxBlockNumber));
     low_ = nullptr;
     out_.start(index, MAIN_FORKNUM);
 }
@@ -183,6 +186,7 @@ void Loader::add_word(Entry entry)
     if (words_ == 0)
     {
         range_.begin(word, entry->t_tid);
+        range_.expect_block(last_block_);
         code_ = choose_encoding(range_);
         most_words_ = word_fill(shape, code_, free_wanted_);
     }
@@ -200,8 +204,8 @@ void Loader::write_words(Entry next)
     WordFiller fill(shape, page, choose_encoding(range_));
     tail(page)->left = left;
     fill.low(low_);
-    for (int i = 0; i < words_; i++)
-        fill.add(word_[i], word_tid_[i]);
+    // At the right edge keys may ascend, elsewhere they come in between.
+    fill.add(word_, word_tid_, words_, next != nullptr ? fill.gaps_for(words_) : 0);
     if (next == nullptr)
         return;
 

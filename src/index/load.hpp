@@ -13,7 +13,8 @@ class Loader
 {
   public:
     // `share`: equal keys may share a posting list. Memory comes from the current context and stays with it.
-    void begin(Relation index, const KeySchema &schema, PageKind leaves, bool equal_is_identical, bool share);
+    void begin(Relation heap, Relation index, const KeySchema &schema, PageKind leaves, bool equal_is_identical,
+               bool share);
     // The next plain entry. It is copied.
     void add(Entry entry);
     void finish();
@@ -59,6 +60,7 @@ class Loader
     Word *word_;
     ItemPointerData *word_tid_;
     int words_, most_words_;
+    BlockNumber last_block_;  // of the table, when it will have doubled
     WordRange range_;
     WordEncoding code_;
     Entry low_;

@@ -26,7 +26,7 @@ void make_root(const Tree &tree)
         change.begin();
         Patch &root_patch = change.touch(root);
         if (words != nullptr)
-            WordFiller(*words, page_of(root), WordEncoding{{}, 0, 0, 1, 9, 0});
+            WordFiller(*words, page_of(root), choose_encoding(WordRange{}));
         else
             init_page(page_of(root), PageKind::tuple, 0);
         root_patch.note_whole();

@@ -24,12 +24,7 @@ class Words
                 break;
             add(WordCodec::word(page, i), WordCodec::tid(page, i));
         }
-        for (int i = 0; i < n_; i++)
-        {
-            front_[i] = Reach::of(tid_[i], i > 0 ? &front_[i - 1] : nullptr);
-            int k = n_ - 1 - i;
-            back_[k] = Reach::of(tid_[k], i > 0 ? &back_[k + 1] : nullptr);
-        }
+        all_.expect_tids(word_head(page)->code);
     }
     int count() const
     {
@@ -50,11 +45,11 @@ class Words
     // What lies in front of entry i, and from there on.
     WordRange before(int i) const
     {
-        return front_[i - 1].range(word_[0], word_[i - 1]);
+        return between(0, i - 1);
     }
     WordRange from(int i) const
     {
-        return back_[i].range(word_[i], word_[n_ - 1]);
+        return between(i, n_ - 1);
     }
     bool fit(const WordShape &shape, int first_right) const
     {
@@ -75,28 +70,16 @@ class Words
     }
 
   private:
-    struct Reach
+    WordRange between(int first, int last) const
     {
-        BlockNumber first_block, last_block;
-        OffsetNumber last_offset;
-
-        static Reach of(const ItemPointerData &tid, const Reach *so_far)
-        {
-            BlockNumber block = ItemPointerGetBlockNumberNoCheck(&tid);
-            OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(&tid);
-            if (so_far == nullptr)
-                return {block, block, offset};
-            return {std::min(so_far->first_block, block), std::max(so_far->last_block, block),
-                    std::max(so_far->last_offset, offset)};
-        }
-        WordRange range(const Word &first, const Word &last) const
-        {
-            return {first, last, first_block, last_block, last_offset};
-        }
-    };
-
+        WordRange range = all_;
+        range.first = word_[first];
+        range.last = word_[last];
+        return range;
+    }
     void add(const Word &word, const ItemPointerData &tid)
     {
+        n_ == 0 ? all_.begin(word, tid) : all_.add(word, tid);
         word_[n_] = word;
         tid_[n_++] = tid;
     }
@@ -104,7 +87,7 @@ class Words
     int n_ = 0, added_ = -1;
     Word word_[kMaxEntries + 1];
     ItemPointerData tid_[kMaxEntries + 1];
-    Reach front_[kMaxEntries + 1], back_[kMaxEntries + 1];
+    WordRange all_;
 };
 
 // How many entries should go left.
@@ -170,12 +153,7 @@ void fill(const WordShape &shape, Page made, WordRange range, const Words &words
     int extra = gaps ? fill.gaps_for(n) : 0;
     for (; in_front && extra > 0; extra--)
         fill.gap();
-    for (int i = 0; i < n; i++)
-    {
-        fill.add(words.word(from + i), words.tid(from + i));
-        for (int due = (i + 1) * extra / n - i * extra / n; due > 0; due--)
-            fill.gap();
-    }
+    fill.add(&words.word(from), &words.tid(from), n, extra);
 }
 }  // namespace
 

@@ -85,7 +85,7 @@ bool has_key(Page page, const WordHead *h, int slot, const Word &delta)
 void WordRange::begin(const Word &word, const ItemPointerData &tid)
 {
     first = last = word;
-    first_block = last_block = ItemPointerGetBlockNumberNoCheck(&tid);
+    last_block = ItemPointerGetBlockNumberNoCheck(&tid);
     last_offset = ItemPointerGetOffsetNumberNoCheck(&tid);
 }
 
@@ -93,10 +93,20 @@ void WordRange::add(const Word &word, const ItemPointerData &tid)
 {
     first = std::min(first, word);
     last = std::max(last, word);
-    BlockNumber block = ItemPointerGetBlockNumberNoCheck(&tid);
-    first_block = std::min(first_block, block);
-    last_block = std::max(last_block, block);
+    last_block = std::max(last_block, ItemPointerGetBlockNumberNoCheck(&tid));
     last_offset = std::max(last_offset, ItemPointerGetOffsetNumberNoCheck(&tid));
+}
+
+void WordRange::expect_block(BlockNumber last)
+{
+    last_block = std::max(last_block, last);
+}
+
+void WordRange::expect_tids(const WordEncoding &code)
+{
+    uint64 blocks = UINT64CONST(1) << std::max(0, 8 * code.tid_width - code.offset_bits);
+    expect_block(static_cast<BlockNumber>(std::min<uint64>(blocks - 1, MaxBlockNumber)));
+    last_offset = std::max(last_offset, static_cast<OffsetNumber>((1u << code.offset_bits) - 1));
 }
 
 WordEncoding choose_encoding(const WordRange &r)
@@ -113,16 +123,7 @@ WordEncoding choose_encoding(const WordRange &r)
 
     // No offset number of a heap page takes more than nine bits.
     code.offset_bits = r.last_offset < 512 ? 9 : 16;
-    auto tid_width = [&](BlockNumber blocks) {
-        return std::max<int>(1, (std::bit_width(static_cast<uint64>(blocks)) + code.offset_bits + 7) / 8);
-    };
-    code.base_block = 0;
-    code.tid_width = tid_width(r.last_block);
-    if (int narrow = tid_width(r.last_block - r.first_block); narrow < code.tid_width)
-    {
-        code.tid_width = narrow;
-        code.base_block = r.first_block;
-    }
+    code.tid_width = (std::bit_width(r.last_block) + code.offset_bits + 7) / 8;
     return code;
 }
 
@@ -135,9 +136,8 @@ bool writable(const WordEncoding &code, const Word &word, const ItemPointerData 
 
 int word_fill(const WordShape &shape, const WordEncoding &code, int free)
 {
-    int most = word_capacity(shape, code, 0), bytes = code.key_width + code.tid_width;
-    int fill = (tids_end_of(shape) - kGapsAt - gap_bytes(most) - free) / bytes;
-    return std::clamp(fill, std::min(most, 2), most);
+    int most = word_capacity(shape, code, 0);
+    return std::max(most - most * free / BLCKSZ, std::min(most, 2));
 }
 
 int word_capacity(const WordShape &shape, const WordEncoding &code, int free)
@@ -219,9 +219,9 @@ int WordCodec::find(Page page, const WordPlace &place)
     uint64 offset = place.tid & 0xffff, written = 0;
     if (place.tid >> 48 != 0)
         written = PG_UINT64_MAX;
-    else if (block >= code.base_block)
+    else
     {
-        written = static_cast<uint64>(block - code.base_block) << code.offset_bits;
+        written = static_cast<uint64>(block) << code.offset_bits;
         written = offset >> code.offset_bits == 0 ? written | offset : written + (UINT64CONST(1) << code.offset_bits);
     }
     int end = slot + 1;
@@ -281,11 +281,15 @@ const char *WordCodec::fault(const WordShape &shape, Page page)
             return "page has gaps behind its last slot";
     if (h->slots > 0 && live(page) == 0)
         return "page has gaps but no entry";
+    WordTids tids(page);
+    const char *keys = keys_of(page);
+    int width = h->code.key_width;
     for (int i = next(page, 0); i < h->slots; i = next(page, i + 1))
     {
-        if (!is_row(tid(page, i)))
+        if (!is_row(tids[i]))
             return "TID is invalid";
-        if (word(page, i) < h->code.base || impossible(shape, word(page, i)))
+        Word key = h->code.base + get_delta(keys + i * width, width);
+        if (key < h->code.base || impossible(shape, key))
             return "key is none of the index's types";
     }
     return nullptr;

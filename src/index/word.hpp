@@ -2,12 +2,11 @@
 //
 //   PageHeader | WordHead | gaps | keys -> ... hole ... <- TIDs | low fence | high key | PageTail
 //
-// Keys are offsets from the page's base, all of one width; TIDs are offsets from the page's first block, all of one
-// width, the first one highest. Both are dense arrays by slot, in order. A bit for each slot says whether it is a gap.
-// A gap keeps what was there, repeats a neighbour, or holds the smallest that there may be: either way it is in order,
-// so that a search need not know. An insert shifts slots up to the nearest gap only, which keeps its log record short,
-// and a removal just sets bits. Entries and slots have the same numbers; equal keys need no posting lists, since a key
-// is an offset of a few bytes.
+// Keys are offsets from the page's base, all of one width; TIDs are numbers of one width, the first one highest. Both
+// are dense arrays by slot, in order. A bit for each slot says whether it is a gap. A gap keeps what was there, repeats
+// a neighbour, or holds the smallest that there may be: either way it is in order, so that a search need not know. An
+// insert shifts slots up to the nearest gap only, which keeps its log record short, and a removal just sets bits.
+// Entries and slots have the same numbers; equal keys need no posting lists, since a key is an offset of a few bytes.
 //
 // An entry that can't be written as offsets from what the page has needs the page made anew (compact), or a split.
 #pragma once
@@ -22,11 +21,10 @@ namespace steady
 struct WordEncoding
 {
     Word base;
-    BlockNumber base_block;
     uint8 key_width;    // bytes: 0 to 16, or 24
     uint8 tid_width;    // bytes: 1 to 6
-    uint8 offset_bits;  // of a TID's offset number
-    uint8 unused;
+    uint8 offset_bits;  // of a TID's offset number, below that of its block
+    uint8 unused[5];
 };
 
 struct WordHead
@@ -48,13 +46,18 @@ inline WordHead *word_head(Page page)
 struct WordRange
 {
     Word first, last;
-    BlockNumber first_block, last_block;
+    BlockNumber last_block;
     OffsetNumber last_offset;
 
     void begin(const Word &word, const ItemPointerData &tid);
     void add(const Word &word, const ItemPointerData &tid);
     // Holds `n` entries: widened so that keys may go on in the same way until there are `most`.
     void expect(int n, int most);
+    // Rows up to this block of the table may come. An update that is not HOT takes a row's entry to the table's end: a
+    // page that could not write that would be made anew, and split, at its first one.
+    void expect_block(BlockNumber last);
+    // All TIDs that can be written so may come.
+    void expect_tids(const WordEncoding &);
 };
 // The shortest encoding of all within the range, with room on both sides where that costs nothing.
 WordEncoding choose_encoding(const WordRange &range);
@@ -63,7 +66,7 @@ WordEncoding choose_encoding(const WordRange &range);
 int word_capacity(const WordShape &, const WordEncoding &, int free);
 // Can the word and the TID be written so?
 bool writable(const WordEncoding &, const Word &, const ItemPointerData &);
-// The same if the zone may take some of the bytes that are to stay free.
+// How many a page that is built has, if so many of its bytes are to stay free: that share of the slots.
 int word_fill(const WordShape &, const WordEncoding &, int free);
 
 struct WordCodec
@@ -144,7 +147,7 @@ class WordTids
     {
         uint64 value = written(slot);
         ItemPointerData tid;
-        ItemPointerSet(&tid, code_.base_block + static_cast<BlockNumber>(value >> code_.offset_bits),
+        ItemPointerSet(&tid, static_cast<BlockNumber>(value >> code_.offset_bits),
                        static_cast<OffsetNumber>(value & ((1u << code_.offset_bits) - 1)));
         return tid;
     }
@@ -166,6 +169,10 @@ class WordFiller
     // Links, flags and fences of another leaf.
     void frame_of(Page like);
     void add(const Word &, const ItemPointerData &);
+    // That of another page's slot, which can be written here.
+    void copy(Page from, int slot);
+    // `n` of them, with so many gaps spread among them.
+    void add(const Word *, const ItemPointerData *, int n, int gaps);
     void gap();  // repeats the last entry; in front of all, the smallest that the page could write
     int capacity() const
     {

@@ -184,9 +184,9 @@ inline bool write_tid(const WordEncoding &code, const ItemPointerData &tid, uint
 {
     BlockNumber block = ItemPointerGetBlockNumberNoCheck(&tid);
     uint32 offset = ItemPointerGetOffsetNumberNoCheck(&tid);
-    if (block < code.base_block || offset >> code.offset_bits != 0)
+    if (offset >> code.offset_bits != 0)
         return false;
-    *written = static_cast<uint64>(block - code.base_block) << code.offset_bits | offset;
+    *written = static_cast<uint64>(block) << code.offset_bits | offset;
     return *written <= low_bytes(code.tid_width);
 }
 

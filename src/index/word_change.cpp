@@ -281,6 +281,30 @@ void WordFiller::add(const Word &word, const ItemPointerData &tid)
     put(page_, slot, word, tid);
 }
 
+void WordFiller::copy(Page from, int slot)
+{
+    const WordHead *h = word_head(page_), *other = word_head(from);
+    int width = h->code.key_width, other_width = other->code.key_width, to = count();
+    if (h->code.tid_width != other->code.tid_width || h->code.offset_bits != other->code.offset_bits || width > 8 ||
+        other_width > 8)
+        return add(WordCodec::word(from, slot), WordCodec::tid(from, slot));
+    set_slots(page_, to + 1);
+    // Both offsets are short, and so the difference of the bases is.
+    uint64 move = other->code.base.low - h->code.base.low;
+    store_bytes(keys_of(page_) + to * width, width, load_bytes(keys_of(from) + slot * other_width, other_width) + move);
+    memcpy(tids_from(page_, to + 1), tids_from(from, slot + 1), h->code.tid_width);
+}
+
+void WordFiller::add(const Word *word, const ItemPointerData *tid, int n, int gaps)
+{
+    for (int i = 0; i < n; i++)
+    {
+        add(word[i], tid[i]);
+        for (int due = (i + 1) * gaps / n - i * gaps / n; due > 0; due--)
+            gap();
+    }
+}
+
 void WordFiller::gap()
 {
     int slot = count();
@@ -310,12 +334,25 @@ int WordFiller::gaps_for(int entries) const
 // What is live on the page, and what is to come (`word` may be nullptr). False: nothing.
 static bool range_of(Page page, const Word *word, const ItemPointerData &tid, WordRange *range)
 {
-    int n = 0;
-    for (int i = WordCodec::next(page, 0); i < WordCodec::slots(page); i = WordCodec::next(page, i + 1))
-        n++ == 0 ? range->begin(WordCodec::word(page, i), WordCodec::tid(page, i))
-                 : range->add(WordCodec::word(page, i), WordCodec::tid(page, i));
+    const WordEncoding &code = word_head(page)->code;
+    const char *keys = keys_of(page);
+    int n = 0, slots = WordCodec::slots(page), first = WordCodec::next(page, 0);
+    Word least{}, most{};  // a damaged page need not be in order
+    for (int i = first; i < slots; i = WordCodec::next(page, i + 1), n++)
+    {
+        Word delta = get_delta(keys + i * code.key_width, code.key_width);
+        least = n == 0 ? delta : std::min(least, delta);
+        most = n == 0 ? delta : std::max(most, delta);
+    }
+    if (n > 0)
+    {
+        range->begin(code.base + least, WordCodec::tid(page, first));
+        range->last = code.base + most;
+    }
     if (word != nullptr)
         n++ == 0 ? range->begin(*word, tid) : range->add(*word, tid);
+    // None of its TIDs is lost, nor those that may come.
+    range->expect_tids(code);
     // At the right edge keys go on as they came.
     if (n > 1 && is_rightmost(page))
         range->expect(n, kMaxEntries);
@@ -358,7 +395,7 @@ void WordCodec::compact(const WordShape &shape, Page page, const Word *word, con
     made_of.spread(page, gaps, &slot);
     for (int i = 0; i < made_of.n; i++)
         if (made_of.from[i] >= 0)
-            fill.add(WordCodec::word(page, made_of.from[i]), WordCodec::tid(page, made_of.from[i]));
+            fill.copy(page, made_of.from[i]);
         else
             fill.gap();
     zone.arrange(made_of.from, made_of.n);

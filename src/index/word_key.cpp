@@ -190,6 +190,9 @@ void WordShape::finish()
         if (column[i].nulls_first)
             put_bits(&no_nulls, 1, bits - 1);
     }
+    Word end{};
+    put_bits(&end, 1, bits);
+    fixed_bits = Word{} - end + null_bits;
     Size data = 0;
     int bytes = 0;
     for (int i = 0; i < columns; i++)
@@ -272,8 +275,7 @@ Entry make_word_entry(const WordShape &shape, const Word &word, const ItemPointe
 {
     auto e = reinterpret_cast<Entry>(space->bytes);
     e->t_tid = tid;
-    Word bits = {word.high & shape.null_bits.high, word.mid & shape.null_bits.mid, word.low & shape.null_bits.low};
-    bool nulls = bits != shape.no_nulls;
+    bool nulls = (word & shape.null_bits) != shape.no_nulls;
     Size offset = nulls ? kNullsOffset : sizeof(IndexTupleData), size = 0;
     char *data = space->bytes + offset;
     if (likely(!nulls))
@@ -306,15 +308,15 @@ Entry make_word_entry(const WordShape &shape, const Word &word, const ItemPointe
 
 bool impossible(const WordShape &shape, const Word &word)
 {
+    if (likely((word & shape.fixed_bits) == shape.no_nulls))
+        return false;
     for (int i = 0; i < shape.columns; i++)
     {
         const WordColumn &c = shape.column[i];
         if (is_null(c, word) && get_bits(word, c.at, c.bits) != 0)
             return true;
     }
-    Word one{0, 0, 1}, above{};
-    put_bits(&above, 1, shape.bits);
-    return word > above - one;
+    return (word & shape.fixed_bits) != (word & shape.null_bits);
 }
 
 int equal_columns(const WordShape &shape, const Word &a, const Word &b)

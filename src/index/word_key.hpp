@@ -30,6 +30,10 @@ inline Word operator-(const Word &a, const Word &b)
 {
     return make_word(a.high - b.high - (a.rest() < b.rest()), a.rest() - b.rest());
 }
+inline Word operator&(const Word &a, const Word &b)
+{
+    return {a.high & b.high, a.mid & b.mid, a.low & b.low};
+}
 inline Word half(const Word &a)
 {
     return {a.high >> 1, a.mid >> 1 | a.high << 63, a.low >> 1 | a.mid << 63};
@@ -83,6 +87,7 @@ struct WordShape
     bool padded = false;    // there are bytes between or behind its columns
     Word null_bits{};       // those that tell NULLs
     Word no_nulls{};        // and how they are where there is none
+    Word fixed_bits{};      // null_bits, and all above the columns, which are zero
     WordColumn column[INDEX_MAX_KEYS];
 
     // False: such a word would be too long. After the last one, finish().
