@@ -1,6 +1,6 @@
 import random
 
-from steadybench import experiment, tpcb
+from steadybench import experiment, holders, tpcb
 from steadybench.arms import FORCED
 from steadybench.experiment import Case
 from steadybench.figures import Figure, Target
@@ -17,8 +17,8 @@ STOPPED = frozenset({"restart"})
 class Instructions(experiment.Experiment):
     """What a server that serves one session executes for a transaction, a row, a look-up: counted by valgrind, so
     that a busy machine changes nothing and a difference of a per cent shows. Everything counts: parsing, planning, the
-    heap, the log. (What a cache miss or a wait for somebody costs does not.) The work is done some times, then twice as
-    often; the difference is what is told."""
+    heap, the log. (What a cache miss or a wait for somebody costs does not.) The work is done some times, uncounted, then as
+    often again, then twice as often; the difference is what is told."""
 
     name, title, order = "instructions", "Instructions", 75
     settings = (("shared_buffers", "256MB"),)
@@ -53,7 +53,7 @@ class Instructions(experiment.Experiment):
             # Keys that are even: others come in between.
             arm.sql(f"CREATE TABLE t AS SELECT 2 * i::int8 AS k FROM generate_series(1, {self.at.rows}) i")
             arm.index("t", "(k)", name="t_k")
-            most = 3 * case.more.get("times", 1) * self.at.count
+            most = 4 * case.more.get("times", 1) * self.at.count
             arm.sql("SELECT setseed(0.5)",
                     f"CREATE TABLE keys AS SELECT i AS n, 2 * (1 + (random() * {self.at.rows - 1})::int8) AS k "
                     f"FROM generate_series(1, {most}) i", "VACUUM ANALYZE t", "VACUUM ANALYZE keys")
@@ -87,8 +87,11 @@ class Instructions(experiment.Experiment):
 
     def measure(self, case, arm):
         n = self.at.count
-        once = arm.instructions(self.statements(case, 0, n), options=FORCED)
-        twice = arm.instructions(self.statements(case, n, 2 * n), options=FORCED)
+        # What is done for the first time may cost much, in pages that nobody had changed since they were built.
+        with holders.closing(arm.connect(FORCED)) as (session,):
+            holders.execute(session, *self.statements(case, 0, n))
+        once = arm.instructions(self.statements(case, n, n), options=FORCED)
+        twice = arm.instructions(self.statements(case, 2 * n, 2 * n), options=FORCED)
         yield Figure("instructions", case.unit, (twice - once) / (n * case.more.get("times", 1)), "less")
 
     def targets(self):
