@@ -197,9 +197,11 @@ void ZoneCarrier::erase(int at, int count)
     uint32 dead = codes_in_use(zone()) & ~(1 << kAlive);
     for (int i = first_with(zone(), dead, at, at + count); i < at + count;
          i = first_with(zone(), dead, i + 1, at + count))
+    {
         zone()->dead--;
+        erased_ = true;
+    }
     zone()->entries -= count;
-    erased_ = true;
     if (at + count == entries || !guarded("zone_carried"))
         return;
     for (int n; count > 0; count -= n, entries -= n)
@@ -246,7 +248,7 @@ void ZoneCarrier::drop(Page page)
     }
     // Ranges whose entries are gone are free again.
     for (int i = 0; i < kStampRanges && erased_; i++)
-        if (first_with(zone(), 1 << (kFirstRange + i), 0, entries) == entries)
+        if ((zone()->ranges >> i & 1) != 0 && first_with(zone(), 1 << (kFirstRange + i), 0, entries) == entries)
             zone()->ranges &= ~(1 << i);
     memcpy(z, bytes_, zone_size(entries));
 }

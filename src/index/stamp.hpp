@@ -171,7 +171,7 @@ class ZoneCarrier
     {
         return reinterpret_cast<Zone *>(bytes_);
     }
-    bool lifted_, erased_;
+    bool lifted_, erased_;  // erased: entries that were not alive
     // Codes are moved by words: one more than the last can be read and written.
     alignas(Zone) char bytes_[zone_size(kMaxEntries) + 2 * sizeof(uint64)];
 };
