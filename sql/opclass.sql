@@ -247,6 +247,15 @@ SELECT opcname, pg_opclass_is_visible(c.oid) AS visible FROM pg_opclass c JOIN p
 WHERE opcname IN ('int4_ops', 'text_pattern_ops') ORDER BY 1;
 RESET search_path;
 
+-- Bytes say nothing of what a nondeterministic collation calls equal: refused as btree's are.
+CREATE COLLATION ignore_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+CREATE TABLE words (t text COLLATE ignore_case, v varchar COLLATE ignore_case, b bpchar COLLATE ignore_case);
+CREATE INDEX ON words USING steady (t text_pattern_ops);
+CREATE INDEX ON words USING steady (t, v varchar_pattern_ops);
+CREATE INDEX CONCURRENTLY ON words USING steady (b bpchar_pattern_ops);
+CREATE INDEX ON words USING steady (t COLLATE "C" text_pattern_ops, v varchar_ops, b);
+DROP TABLE words;
+
 -- Only for superusers.
 CREATE ROLE regress_steady_opclass;
 SET ROLE regress_steady_opclass;

@@ -53,6 +53,9 @@ is($node->safe_psql('postgres', q{SELECT count(*) || ' ' || min(code) FILTER (WH
 is($node->safe_psql('postgres', q{INSERT INTO parent VALUES (1, 'x', 0), (2000, 'new', 1) ON CONFLICT DO NOTHING RETURNING id}), '2000', 'ON CONFLICT DO NOTHING');
 is($node->safe_psql('postgres', q{INSERT INTO parent VALUES (2, 'x', 77) ON CONFLICT (id) DO UPDATE SET n = excluded.n RETURNING code, n}), 'c2|77', '... (column) DO UPDATE');
 is($node->safe_psql('postgres', q{INSERT INTO parent VALUES (3000, 'c3', 78) ON CONFLICT ON CONSTRAINT parent_code_key DO UPDATE SET n = excluded.n RETURNING id, n}), '3|78', '... ON CONSTRAINT');
+$node->safe_psql('postgres', q{CREATE TABLE pattern (t text COLLATE "C"); CREATE UNIQUE INDEX ON pattern USING steady (t text_pattern_ops); INSERT INTO pattern VALUES ('x')});
+is($node->safe_psql('postgres', q{INSERT INTO pattern VALUES ('x'), ('y') ON CONFLICT (t text_pattern_ops) DO NOTHING RETURNING t}), 'y', '... (column operator class): btree\'s names it');
+fails(q{INSERT INTO pattern VALUES ('x') ON CONFLICT (t text_ops) DO NOTHING}, qr/no unique or exclusion constraint matching/, '... another one');
 is($node->safe_psql('postgres', q{SELECT count(*) FROM (SELECT id, code FROM parent GROUP BY id) s}), '1000', 'a primary key is what GROUP BY takes it for');
 
 fails('CREATE TABLE bad (id int PRIMARY KEY WITH (access_method = none))', qr/access method "none" does not exist/, 'no such method');
@@ -77,6 +80,10 @@ is($node->safe_psql('postgres', q{SELECT string_agg(relname || coalesce(reloptio
 	'u_a{fillfactor=70,access_method=steady} u_desc u_plain u_unique{access_method=steady}', '... and tell their method');
 fails('ALTER TABLE u ADD UNIQUE USING INDEX u_desc', qr/does not have default sorting behavior/, 'but not one in another order');
 $node->safe_psql('postgres', 'DROP INDEX u_desc');
+# Renamed by the constraint, in a command that does nothing else.
+$node->safe_psql('postgres', 'CREATE UNIQUE INDEX u_c ON u USING steady (a, b); ALTER TABLE u ADD CONSTRAINT u_both UNIQUE USING INDEX u_c');
+methods_are('u', 'steady u_a, steady u_both, btree u_plain, steady u_unique', '... under their constraints\' names');
+$node->safe_psql('postgres', 'ALTER TABLE u DROP CONSTRAINT u_both');
 fails('BEGIN; INSERT INTO u VALUES (2000, -1); INSERT INTO u VALUES (2001, -2); COMMIT', qr/violates unique constraint "u_unique"/, 'deferred');
 $node->safe_psql('postgres', 'BEGIN; INSERT INTO u VALUES (2000, -1); UPDATE u SET b = -2000 WHERE a = 1; COMMIT');
 
@@ -160,6 +167,21 @@ methods_are('app.customer', 'hash customer_hash, steady customer_lower, steady c
 methods_are('app.orders1', 'steady orders1_pkey', '... in partitions, too');
 methods_are('app.slot', 'steady slot_s_excl', '... for exclusion constraints');
 is(scalar(() = log_lines($node, qr/index on table "customer" stays btree's/)), 1, 'the log says what stays, and why');
+$node->safe_psql('postgres', <<'SQL');
+CREATE TABLE app.old (id int PRIMARY KEY, v varchar(10)) PARTITION BY RANGE (id);
+CREATE TABLE app.wide (id int PRIMARY KEY, v varchar(10) UNIQUE);
+SQL
+my (undef, undef, $said) = $node->psql('postgres', <<'SQL');
+LOAD 'steady';
+SET steady.replace_btree = on;
+SET client_min_messages = log;
+CREATE TABLE app.old1 PARTITION OF app.old FOR VALUES FROM (0) TO (1000);
+ALTER TABLE app.wide ALTER v TYPE varchar(20);
+CREATE INDEX ON app.customer (id app.odd);
+SQL
+unlike($said, qr/btree\'s/, '... and not the session');
+methods_are('app.old1', 'btree old1_pkey', 'a partition has what its parent has');
+like(join('', log_lines($node, qr/index on table "(old1|wide)" stays|DETAIL:  Here/)), qr/"old1" stays.*the index of the partitioned table is btree's.*"wide" stays.*its storage is kept/s, '... and the log says so, and of storage that is kept');
 is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE c.oid < 16384 AND amname = 'steady'}), '0', 'catalogs are left alone');
 $node->safe_psql('postgres', 'INSERT INTO app.customer (name, m) SELECT i::text, m FROM generate_series(1, 100) i, unnest(enum_range(NULL::app.mood)) m');
 fails(q{INSERT INTO app.customer (name, m) VALUES ('5', 'ok')}, qr/violates unique constraint "customer_name_m_key"/, 'they hold');

@@ -77,7 +77,7 @@ void warn_of_on_conflict(Relation heap, Relation index, const IndexInfo *info)
 IndexBuildResult *build_checked(Relation heap, Relation index, IndexInfo *info)
 {
     check_sql_version();
-    check_default_opclasses(index);
+    check_opclasses(index);
     warn_of_on_conflict(heap, index, info);
     return build(heap, index, info);
 }

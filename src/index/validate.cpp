@@ -228,13 +228,29 @@ void adjust_members(Oid family, Oid opclass, List *operators, List *functions)
     }
 }
 
-void check_default_opclasses(Relation index)
+namespace
+{
+// The pattern classes compare bytes, but their equality is the collation's, by which other bytes may be equal.
+void check_collation(Relation index, int column)
+{
+    Oid compare = index_getprocid(index, column + 1, kOrderProc), collation = index->rd_indcollation[column];
+    if ((compare != F_BTTEXT_PATTERN_CMP && compare != F_BTBPCHAR_PATTERN_CMP) || !OidIsValid(collation) ||
+        get_collation_isdeterministic(collation))
+        return;
+    OpClass opclass = look_up_opclass(get_index_column_opclass(RelationGetRelid(index), column + 1));
+    ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                    errmsg("nondeterministic collations are not supported for operator class \"%s\"", opclass.name)));
+}
+}  // namespace
+
+void check_opclasses(Relation index)
 {
     if (ReindexIsProcessingIndex(RelationGetRelid(index)))
         return;  // it was accepted once
 
     for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
     {
+        check_collation(index, i);
         Oid type = TupleDescAttr(RelationGetDescr(index), i)->atttypid;
         Oid own = GetDefaultOpClass(type, index->rd_rel->relam);
         Oid btree = GetDefaultOpClass(type, BTREE_AM_OID);

@@ -14,6 +14,7 @@ void adjust_members(Oid family, Oid opclass, List *operators, List *functions);
 
 // ambuild: raises an error where a column got a stand-in for the operator class that btree would have taken. An
 // extension's type whose classes were not imported falls back to those of a type that it can be read as: citext to
-// text's, and a unique index would quietly tell upper from lower case.
-void check_default_opclasses(Relation index);
+// text's, and a unique index would quietly tell upper from lower case. Also, as for btree's, where the class can't do
+// with the column's collation.
+void check_opclasses(Relation index);
 }  // namespace steady

@@ -57,8 +57,8 @@ Oid type_of(Oid table, const IndexElem *column)
     return number != InvalidAttrNumber ? get_atttype(table, number) : InvalidOid;
 }
 
-// The operator class of ours for a column; *named: the statement names btree's.
-Oid opclass_for(Oid table, const IndexElem *column, Oid method, bool *named)
+// The operator class of ours for a column of that type; *named: the statement names btree's.
+Oid opclass_for(Oid type, const IndexElem *column, Oid method, bool *named)
 {
     *named = column->opclass != NIL;
     if (*named)
@@ -66,13 +66,18 @@ Oid opclass_for(Oid table, const IndexElem *column, Oid method, bool *named)
         Oid theirs = get_opclass_oid(BTREE_AM_OID, column->opclass, true);
         return OidIsValid(theirs) ? mirror_of(theirs, method) : InvalidOid;
     }
-    Oid type = type_of(table, column);
-    return OidIsValid(type) ? GetDefaultOpClass(type, method) : InvalidOid;
+    return GetDefaultOpClass(type, method);
 }
 
 // Lets an index be ours. Why not, if it can't be.
-const char *replace(Oid table, IndexStmt *statement)
+const char *replace(Oid table, Oid parent, IndexStmt *statement)
 {
+    if (table < FirstNormalObjectId)
+        return "system catalogs are left alone";
+    if (OidIsValid(parent))
+        return "the index of the partitioned table is btree's";
+    if (OidIsValid(pg::kept_storage(statement)))
+        return "the index was btree's, and its storage is kept";
     Oid method = get_index_am_oid("steady", true);
     if (!OidIsValid(method))
         return "the extension steady is not in this database";
@@ -80,8 +85,12 @@ const char *replace(Oid table, IndexStmt *statement)
     ListCell *cell, *name;
     foreach (cell, statement->indexParams)
     {
+        const auto *column = lfirst_node(IndexElem, cell);
+        Oid type = type_of(table, column);
+        if (!OidIsValid(type))
+            return "a column does not exist";
         bool named;
-        Oid opclass = opclass_for(table, lfirst_node(IndexElem, cell), method, &named);
+        Oid opclass = opclass_for(type, column, method, &named);
         if (!OidIsValid(opclass))
             return psprintf("no operator class of steady is like btree's for column %d",
                             foreach_current_index(cell) + 1);
@@ -100,13 +109,14 @@ const char *replace(Oid table, IndexStmt *statement)
 
 void define_index(Oid table, Oid parent, IndexStmt *statement)
 {
-    // A partition's index is of its parent's method; an old index whose storage is kept is of the method that it had.
-    if (replace_btree && strcmp(statement->accessMethod, DEFAULT_INDEX_TYPE) == 0 && table >= FirstNormalObjectId &&
-        !OidIsValid(parent) && !OidIsValid(pg::kept_storage(statement)))
+    if (replace_btree && strcmp(statement->accessMethod, DEFAULT_INDEX_TYPE) == 0)
     {
-        if (const char *why = replace(table, statement))
-            ereport(LOG, (errmsg("an index on table \"%s\" stays btree's", get_rel_name(table)),
-                          errdetail("Here %s.", why)));
+        // For the log only: what a session is told stays as it is with btree.
+        if (const char *why = replace(table, parent, statement))
+            ereport(LOG_SERVER_ONLY, (errmsg("an index on table \"%s\" stays btree's", get_rel_name(table)),
+                                      errdetail("Here %s.", why)));
+        else
+            ereport(DEBUG2, (errmsg_internal("an index on table \"%s\" is steady's", get_rel_name(table))));
     }
     if (next_hook != nullptr)
         next_hook(table, parent, statement);
