@@ -134,7 +134,7 @@ def end(process):
 class Server:
     """A private copy of an installed server. Its programs find their files relative to where they are."""
 
-    def __init__(self, work, pg_config):
+    def __init__(self, work, pg_config, name="server"):
         def ask(option, program=pg_config):
             return pathlib.Path(subprocess.check_output([program, option], text=True).strip())
 
@@ -142,7 +142,7 @@ class Server:
         bindir, libdir, sharedir = ask("--bindir"), ask("--pkglibdir"), ask("--sharedir")
         # How the server lays out its tree below its prefix, whatever the prefix is.
         prefix = pathlib.Path(os.path.commonpath([bindir, libdir, sharedir, ask("--includedir-server")]))
-        copy = work.path / "server"
+        copy = work.path / name
         for folder in [bindir, libdir, sharedir]:
             if not (copy / folder.relative_to(prefix)).exists():
                 shutil.copytree(folder, copy / folder.relative_to(prefix), symlinks=True)
@@ -164,6 +164,11 @@ class Server:
         self.major = int(re.match(r"\d+", self.version)[0])
         self.tests = ask("--pgxs", self.pg_config).parent.parent / "test"
         self.pkglibdir = ask("--pkglibdir", self.pg_config)
+
+    def patched(self):
+        """Was it built with contrib_patches?"""
+        told = subprocess.check_output([self.pg_config, "--includedir-server"], text=True).strip()
+        return pathlib.Path(told, "utils/steady_patch_set.h").exists()
 
     def install_extension(self, *variables):
         """Build the extension from a copy of these sources and install it into this copy of a server."""

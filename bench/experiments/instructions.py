@@ -61,10 +61,9 @@ class Instructions(experiment.Experiment):
     def statements(self, case, first, count):
         chance = random.Random(first)
         if case.name == "TPC-B-like":
-            return [s for _ in range(count) for s in self.transaction(chance)]
+            return [s for _ in range(count) for s in tpcb.transaction(chance, self.at.scale)]
         if case.name == "SELECT-only":
-            return [f"SELECT abalance FROM pgbench_accounts WHERE aid = {chance.randint(1, self.at.scale * 100_000)}"
-                    for _ in range(count)]
+            return [s for _ in range(count) for s in tpcb.look_up(chance, self.at.scale)]
         if case.name == "queue":
             return TAKE * count
         first, count = first * case.times, count * case.times
@@ -74,16 +73,6 @@ class Instructions(experiment.Experiment):
                 "insert, ascending": [f"INSERT INTO t SELECT {2 * self.at.rows} + n {some}"],
                 "insert, random": [f"INSERT INTO t SELECT k - 1 {some}"],
                 }[case.name]
-
-    def transaction(self, chance):
-        account, delta = chance.randint(1, self.at.scale * 100_000), chance.randint(-5000, 5000)
-        teller, branch = chance.randint(1, self.at.scale * 10), chance.randint(1, self.at.scale)
-        return ("BEGIN", f"UPDATE pgbench_accounts SET abalance = abalance + {delta} WHERE aid = {account}",
-                f"SELECT abalance FROM pgbench_accounts WHERE aid = {account}",
-                f"UPDATE pgbench_tellers SET tbalance = tbalance + {delta} WHERE tid = {teller}",
-                f"UPDATE pgbench_branches SET bbalance = bbalance + {delta} WHERE bid = {branch}",
-                "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) "
-                f"VALUES ({teller}, {branch}, {account}, {delta}, CURRENT_TIMESTAMP)", "END")
 
     def measure(self, case, arm):
         n = self.at.count

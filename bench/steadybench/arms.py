@@ -26,6 +26,10 @@ KINDS = {
     # Buffer replacement ("core" stands for the server's own here, too).
     "clock": Kind("btree", needs_steady=True),
     "s3fifo": Kind("btree", needs_steady=True),
+    "all modules": Kind("btree", needs_steady=True),
+    # A server's build without patches and the one with them, where no library is loaded.
+    "stock": Kind("btree"),
+    "patched": Kind("btree"),
 }
 FORCED = "-c enable_seqscan=off -c enable_bitmapscan=off"
 

@@ -6,6 +6,7 @@ import fcntl
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 
@@ -23,14 +24,20 @@ def patch_set(source):
     return {"stock": "none"}.get(built[1], built[1]) if built else "as installed"
 
 
+def other_than_prefix(configure):
+    """What `pg_config --configure` tells of a build but for the place that it was made for."""
+    return sorted(shlex.split(re.sub(r"--prefix=[^ ']*", "", configure)))
+
+
 class Lab:
     """`with Lab(...) as lab`: what it started is stopped at the end, and what it made is gone."""
 
-    def __init__(self, name, pg="15", pg_config=None, dsn=None, pgbench=None, with_steady=True, extra=(), say=print):
+    def __init__(self, name, pg="15", pg_config=None, dsn=None, pgbench=None, with_steady=True, extra=(), say=print,
+                 stock_config=None):
         self.name, self.pg, self.pg_config, self.dsn = name, pg, pg_config, dsn
         self.with_steady, self.extra, self.say = with_steady, extra, say
-        self.pgbench = pgbench
-        self.work = self.server = None
+        self.pgbench, self.stock_config = pgbench, stock_config
+        self.work = self.server = self.stock_server = None
         self.open = {}
         self.load_before, self.commit = os.getloadavg()[0], places.commit()
 
@@ -76,14 +83,32 @@ class Lab:
     def place_for(self, spec):
         """The place that is like `spec`; a running database is as it is."""
         if self.dsn:
-            if spec.checksums is not None or spec.label:
+            if spec.checksums is not None or spec.label or spec.build:
                 raise places.Unavailable("needs a cluster of its own")
             return self.open[None]
         if spec not in self.open:
             name = f"cluster{len(self.open)}"
-            self.open[spec] = place = places.ThrowAway(self.server, name, spec, self.extra, self.pgbench)
-            place.prepare(self.with_steady)
+            server = self.stock() if spec.build == "stock" else self.server
+            if spec.build == "patched" and not server.patched():
+                raise places.Unavailable("this server was built without patches")
+            self.open[spec] = place = places.ThrowAway(server, name, spec, self.extra, self.pgbench)
+            place.prepare(self.with_steady and spec.build != "stock")
         return self.open[spec]
+
+    def stock(self):
+        """The same server, built the same way but without patches, beside one that has them."""
+        if not self.server.patched():
+            raise places.Unavailable("this server was built without patches")
+        if not self.stock_server:
+            self.stock_config = self.stock_config or subprocess.check_output(
+                [harness.ROOT / "tools/server", str(self.server.major), "plain"], text=True).strip()
+            told = [(server, subprocess.check_output([server, "--configure"], text=True),
+                     subprocess.check_output([server, "--version"], text=True))
+                    for server in (self.source, self.stock_config)]
+            if len({(version, *other_than_prefix(configure)) for _, configure, version in told}) > 1:
+                raise places.Unavailable(f"{told[0][0]} and {told[1][0]} differ in more than patches")
+            self.stock_server = harness.Server(self.work, self.stock_config, "stock")
+        return self.stock_server
 
     def close_places(self):
         while self.open:

@@ -38,6 +38,13 @@ def index_pages(connection, query, index):
         holders.execute(connection, "ROLLBACK")
 
 
+def flushes(arm):
+    """How often the server's log was flushed to disk, since it counts."""
+    if arm.place.major >= 18:
+        return float(arm.value("SELECT sum(fsyncs) FROM pg_stat_io WHERE object = 'wal'") or 0)
+    return float(arm.value("SELECT wal_sync FROM pg_stat_wal"))
+
+
 def log_bytes(arm, statement):
     """Seconds of a statement, and bytes of the server's log that it wrote."""
     arm.sql("CHECKPOINT")

@@ -34,6 +34,7 @@ class Spec:
     settings: tuple = ()            # (name, value) pairs, over BASE_SETTINGS
     checksums: bool = None          # None: as initdb has it
     label: str = ""                 # tells apart what is equal otherwise
+    build: str = ""                 # where arms are builds of the server: "stock" or "patched"
 
 
 class Unavailable(Exception):

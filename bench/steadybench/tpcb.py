@@ -30,3 +30,20 @@ def make(arm, scale, balances=False):
                 holders.execute(connection, f"CREATE INDEX {table}_balance ON {table} USING {arm.method} ({balance})")
         holders.execute(connection, f"CREATE TABLE pgbench_history (LIKE {schema}.pgbench_history)",
                         *(f"VACUUM ANALYZE {table}" for table in TABLES))
+
+
+def transaction(chance, scale):
+    """The statements of one transaction of the TPC-B-like load."""
+    account, delta = chance.randint(1, scale * 100_000), chance.randint(-5000, 5000)
+    teller, branch = chance.randint(1, scale * 10), chance.randint(1, scale)
+    return ("BEGIN", f"UPDATE pgbench_accounts SET abalance = abalance + {delta} WHERE aid = {account}",
+            f"SELECT abalance FROM pgbench_accounts WHERE aid = {account}",
+            f"UPDATE pgbench_tellers SET tbalance = tbalance + {delta} WHERE tid = {teller}",
+            f"UPDATE pgbench_branches SET bbalance = bbalance + {delta} WHERE bid = {branch}",
+            "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) "
+            f"VALUES ({teller}, {branch}, {account}, {delta}, CURRENT_TIMESTAMP)", "END")
+
+
+def look_up(chance, scale):
+    """... and of the SELECT-only one."""
+    return (f"SELECT abalance FROM pgbench_accounts WHERE aid = {chance.randint(1, scale * 100_000)}",)
