@@ -64,19 +64,21 @@ static const WordShape *make_word_shape(const KeySchema &schema, MemoryContext c
 {
     if (schema.natts > schema.nkeys)
         return nullptr;
-    WordShape shape;
+    // In its place at once: most of it stays unused.
+    auto *shape = new (MemoryContextAlloc(context, sizeof(WordShape))) WordShape;
     for (int i = 0; i < schema.nkeys; i++)
     {
         const Column &c = schema.column[i];
         Form_pg_attribute att = TupleDescAttr(schema.desc, i);
-        if (!shape.add(word_type(c.order->fn_oid), att->attalign, c.ssup.ssup_reverse, c.ssup.ssup_nulls_first) ||
-            shape.column[i].size != att->attlen || shape.column[i].by_reference == att->attbyval)
+        if (!shape->add(word_type(c.order->fn_oid), att->attalign, c.ssup.ssup_reverse, c.ssup.ssup_nulls_first) ||
+            shape->column[i].size != att->attlen || shape->column[i].by_reference == att->attbyval)
+        {
+            pfree(shape);
             return nullptr;
+        }
     }
-    shape.finish();
-    auto *kept = static_cast<WordShape *>(MemoryContextAlloc(context, sizeof(WordShape)));
-    *kept = shape;
-    return kept;
+    shape->finish();
+    return shape;
 }
 
 KeySchema *make_schema(Relation index, MemoryContext context)

@@ -19,9 +19,7 @@ struct Scan
     Bounds *bounds;
     bool run_known[2];  // by direction: has one_run been asked?
     bool has_run[2];
-    SearchKey run_end[2];
 
-    Path path;  // of the last descent
     Witness witness;
     bool witness_known;
     bool dead_ahead;  // the last look into a parent passed over leaves
@@ -30,7 +28,6 @@ struct Scan
     int64 fetched;
     bool fetched_known;
 
-    EntrySpace tuple;  // index-only scans: the last one, if it had to be made
     // The page the scan stands on, nullptr before the first and behind the last; the position is an index into it.
     PageMatches *current;
     int position;
@@ -42,6 +39,11 @@ struct Scan
     // Leaves that descents passed over and that can be cleaned, once the scan has nothing locked.
     BlockNumber leftover[Leftovers::kMost];
     int leftovers;
+
+    Path path;  // of the last descent
+    // From here on nothing is read before it is written: most scans leave most of it alone, and out of their cache.
+    SearchKey run_end[2];
+    EntrySpace tuple;  // index-only scans: the last one, if it had to be made
 };
 
 static Scan *state(IndexScanDesc scan)
@@ -52,7 +54,8 @@ static Scan *state(IndexScanDesc scan)
 IndexScanDesc begin_scan(Relation rel, int nkeys, int norderbys)
 {
     IndexScanDesc scan = RelationGetIndexScan(rel, nkeys, norderbys);
-    auto s = static_cast<Scan *>(palloc0(sizeof(Scan)));
+    auto s = static_cast<Scan *>(palloc(sizeof(Scan)));
+    memset(static_cast<void *>(s), 0, offsetof(Scan, run_end));
     s->context = CurrentMemoryContext;
     s->keys_context = AllocSetContextCreate(CurrentMemoryContext, "steady scan keys", ALLOCSET_SMALL_SIZES);
     s->tree = make_tree(rel, nullptr, s->context);
