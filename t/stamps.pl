@@ -265,6 +265,31 @@ replayed($node, $standby);
 is($standby->safe_psql('postgres', 'SELECT st.differences(i) FROM st.index i'), '', 'standby: scans find what a sequential scan finds');
 $standby->stop;
 
+# ---- leaves that keep a few rows: what was stamped under a snapshot goes with the first scan after it
+
+$node->safe_psql('postgres', <<'SQL');
+CREATE TABLE sparse (id int, pad text);
+CREATE INDEX sparse_word ON sparse USING steady (id, (hashint8extended(id, 0)));  -- wide: a page has a few hundred
+CREATE INDEX sparse_tuple ON sparse USING steady ((id + 0)) WITH (codec = tuple);
+INSERT INTO sparse SELECT i, 'p' FROM generate_series(1, 10000) i;
+SQL
+my $sparse = "SET default_transaction_read_only = on; $by_index SELECT count(pad) FROM sparse WHERE id > 0; SELECT count(pad) FROM sparse WHERE id + 0 > 0";
+my $snapshot = session('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+$node->safe_psql('postgres', "DELETE FROM sparse WHERE id % 10 > 0 OR id BETWEEN 3001 AND 4200; $sparse; $sparse");
+for my $index (qw(sparse_word sparse_tuple))
+{
+	is(stat_of($index, 'entries = 10000 AND killed = 9120 AND leaf_pages > 8 AND flagged_children > 0'), 't', "$index: stamped under a snapshot");
+}
+$snapshot->query('COMMIT');
+$snapshot->quit;
+is($node->safe_psql('postgres', $sparse), "880\n880", 'the rows among the dead');
+for my $index (qw(sparse_word sparse_tuple))
+{
+	is(stat_of($index, 'entries = 880 AND killed = 0 AND deleted_pages > 0'), 't', "$index: one scan takes the dead and their pages")
+	  || diag stat_of($index, "steady_stats('$index')");
+}
+verified('sparse');
+
 # ---- cursors
 
 $node->safe_psql('postgres', 'CALL fill()');

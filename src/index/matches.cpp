@@ -130,6 +130,11 @@ class Collector
     {
         return skipped_;
     }
+    // May there be stamps that this reader heeds?
+    bool any_stamps() const
+    {
+        return skips_.any();
+    }
 
     // All entries of a word page in [from, to).
     void add_words(int from, int to)
@@ -361,6 +366,18 @@ static void read_by_fit(const PageReader &r, Page page, int slot, Collector &col
     }
 }
 
+// Is most of the page stamped, and dead to all by now? Nobody finds that out anew where all deaths are known already.
+pg_noinline static bool mostly_removable(const Tree &tree, Page page)
+{
+    if (tree.heap == nullptr || RecoveryInProgress())
+        return false;
+    const Zone *zone = zone_of(page);
+    if (zone == nullptr)
+        return false;
+    int half = real_entries(page, zone->entries) / 2;
+    return static_cast<int>(zone->dead) > half && count_with(zone, removable_codes(tree.heap, zone)) > half;
+}
+
 void read_matches(const PageReader &r, Buffer buf, int slot, PageMatches *m)
 {
     Page page = page_of(buf);
@@ -401,6 +418,7 @@ void read_matches(const PageReader &r, Buffer buf, int slot, PageMatches *m)
     collect.finish();
     r.tree.activity.skipped_entries += collect.skipped();
     m->nothing_alive = m->first > m->last && r.witness != nullptr && all_stamped(page);
+    m->removable = unlikely(collect.any_stamps()) && mostly_removable(r.tree, page);
     // From here the scan may climb instead of going on along the links: then it needs a place.
     Entry high;
     if (forward && (m->first > m->last || r.want_place) && m->onward.kind == Continuation::Kind::link &&
@@ -440,9 +458,10 @@ static void stamp_by_tid(Page page, Zone *zone, const PageMatches &m, const Runn
 
 bool settle_page(const Tree &tree, PageMatches *m, const Witness &witness, Path *path)
 {
+    bool mostly_dead = m->removable;
+    m->removable = false;
     if (m->deaths == 0 && !m->nothing_alive)
-        return false;
-    bool mostly_dead = false;
+        return mostly_dead;
     bool pinned = BufferIsValid(m->buf);
     if (m->deaths > 0)
         stop_point("stamp");
@@ -475,7 +494,7 @@ bool settle_page(const Tree &tree, PageMatches *m, const Witness &witness, Path 
         if (sound && !(guarded("recovery_flags") && RecoveryInProgress()))
         {
             const Zone *now = zone_of(page, entries);
-            mostly_dead = now != nullptr && 2 * static_cast<int>(now->dead) > real_entries(page, entries);
+            mostly_dead |= now != nullptr && 2 * static_cast<int>(now->dead) > real_entries(page, entries);
             flag_child(tree, buf, path, witness);
         }
         LockBuffer(buf, BUFFER_LOCK_UNLOCK);

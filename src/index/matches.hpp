@@ -58,6 +58,7 @@ struct PageMatches
     bool words;          // `tuples` has keys as the page wrote them
     WordEncoding code;   // then
     bool nothing_alive;  // all of the page is stamped, and it had no match
+    bool removable;      // most of it was stamped below the horizon when it was read
     int deaths;          // what was found out about matches since
     Death death[kMaxEntries];
     Match match[kMaxEntries];
@@ -87,7 +88,7 @@ void edge_place(const KeySchema &, const Continuation &, SearchKey *key);
 
 // When a scan leaves a page: stamps the matches in m->death, if the page still is what was read (pinned since, or with
 // an unchanged LSN), and flags the page in its parent if nothing on it is alive. Gives up where a lock can't be had at
-// once. `path`: likely ancestors. True if most of the page is
-// stamped: once it isn't pinned any more, clean_leaf() may find what is dead to all.
+// once. `path`: likely ancestors. True if most of the page is stamped, newly or below the horizon: once it isn't pinned
+// any more, clean_leaf() may find what is dead to all.
 bool settle_page(const Tree &, PageMatches *m, const Witness &, Path *path);
 }  // namespace steady

@@ -74,7 +74,7 @@ static PageMatches *unused_page(Scan *s)
         m = static_cast<PageMatches *>(MemoryContextAlloc(s->context, sizeof(PageMatches)));
     m->buf = InvalidBuffer;
     m->deaths = 0;
-    m->nothing_alive = false;
+    m->nothing_alive = m->removable = false;
     return m;
 }
 

@@ -146,6 +146,19 @@ int first_with(const Zone *z, uint32 codes, int from, int to)
     return to;
 }
 
+int count_with(const Zone *z, uint32 codes)
+{
+    int count = 0;
+    for (int at = 0; at < z->entries; at += kPerWord)
+    {
+        uint64 found = members(load(z->codes + at / 2), codes);
+        if (z->entries - at < kPerWord)
+            found &= (UINT64CONST(1) << 4 * (z->entries - at)) - 1;
+        count += std::popcount(found);
+    }
+    return count;
+}
+
 // ---- carrying
 
 void ZoneCarrier::lift(Page page, int entries)

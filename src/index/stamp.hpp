@@ -125,6 +125,8 @@ inline uint32 codes_in_use(const Zone *z)
 }
 // The first entry of [from, to) whose code is in `codes` (bit c: code c), `to` if there is none. Sixteen at a time.
 int first_with(const Zone *z, uint32 codes, int from, int to);
+// How many entries have one of `codes`.
+int count_with(const Zone *z, uint32 codes);
 // The code for "dead since an xid in `range`": that of a range of the zone that holds it, or is widened to, or is made
 // for it. Ranges are widened and merged over no xid that runs, since whoever sees one running can't use a range around
 // it. kAlive if there is no room for such a range.
