@@ -96,6 +96,19 @@ race('the leaf is unlinked on the way there, and its neighbour splits', sub {
 	return ($found eq $expected ? () : "found $found"), @wrong, faults($node);
 });
 
+race('the way was learned while pages were flagged, and rows come into them', sub {
+	create($rows, @words);
+	my $old = session($node, 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT min(i) FROM other');
+	$node->safe_psql('postgres', "DELETE FROM t WHERE id BETWEEN 100 AND $rows - 100");
+	look();
+	must_be('flagged_children > 5');
+	my $session = looker();
+	$node->safe_psql('postgres', "INSERT INTO t SELECT i, 'n' FROM generate_series(100, $rows, 50) i");
+	my @wrong = wrong($session, 'rows came');
+	$_->quit for $old, $session;
+	return @wrong, faults($node);
+});
+
 # ---- inserts
 
 for my $unique (0, 1)

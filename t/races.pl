@@ -10,7 +10,7 @@ use Test::More;
 use Steady::Debug;
 use Steady::Test;
 
-my $node = debug_node('main');
+my $node = debug_node('main', 'max_connections = 20', allows_streaming => 1);
 my $old_snapshot = 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT min(i) FROM other';
 
 # ---- between reading and stamping
@@ -33,6 +33,26 @@ guarded('pin_or_lsn', 'VACUUM frees a TID, and a new row gets it, before its old
 	result($scan) eq '85' or die 'the scan sees other rows';
 	$scan->quit;
 	return faults($node);
+});
+
+guarded('unlogged_pin', 'the same without a log, where no LSN tells that the page has changed', sub {
+	create(200, kind => 'UNLOGGED', pad => 500);
+	$node->safe_psql('postgres', 'DELETE FROM t WHERE id = 20');
+	my $dead = '(1,' . $node->safe_psql('postgres', q{SELECT 20 - count(*) FROM t WHERE ctid < '(1,1)'}) . ')';
+	my ($scan, $vacuum) = map { session($node) } 1, 2;
+	stop_at($node, $scan, 'stamp', 'SELECT count(pad) FROM t WHERE id BETWEEN 15 AND 100');
+	my $waits = settle($node, $vacuum, 'VACUUM t');
+	for my $i (1 .. 100)
+	{
+		last if $waits || $node->safe_psql('postgres', "SELECT count(*) FROM t WHERE ctid = '$dead'");
+		$node->safe_psql('postgres', "INSERT INTO t VALUES (20 + $i, repeat('n', 500))");
+		die "nobody gets $dead" if $i == 100;
+	}
+	release();
+	result($scan) eq '85' or die 'the scan sees other rows';
+	result($vacuum);
+	$_->quit for $scan, $vacuum;
+	return ($waits ? () : 'VACUUM did not wait'), faults($node);
 });
 
 for my $kind ('', 'UNLOGGED')
@@ -222,6 +242,42 @@ guarded('unlink_cleanup', 'a page is emptied on which an index-only scan stands'
 	return ($rows eq '0' ? () : "$rows rows"), ($waits ? () : 'VACUUM did not wait'), faults($node);
 });
 
+# Of the lowest inner pages, the second one's rows were deleted before the old snapshot was taken, and those of the third
+# one after it; the latter is flagged. VACUUM empties the children of the second. The last one that it has can't go before
+# the page itself has gone, and handed it to the third: there it stands, empty, when a row comes in.
+sub handed_child
+{
+	my ($node) = @_;
+	create(600, key => $wide);
+	my ($low, $high, $end, $children) = split /\|/, $node->safe_psql('postgres', <<'SQL');
+SELECT min(id) FILTER (WHERE n = 1), min(id) FILTER (WHERE n = 2), min(id) FILTER (WHERE n = 3), min(entries) FILTER (WHERE n = 2)
+FROM (SELECT row_number() OVER (ORDER BY h.high) AS n, substring(h.high FROM '\d{4}')::int AS id, h.entries
+	FROM generate_series(1, pg_relation_size('t_i') / 8192 - 1) b, steady_page_header('t_i', b) h
+	WHERE h.level = 1 AND h.high IS NOT NULL) page
+SQL
+	$node->safe_psql('postgres', "DELETE FROM t WHERE id >= $low AND id < $high");
+	my $old = session($node, $old_snapshot);
+	$node->safe_psql('postgres', "DELETE FROM t WHERE id >= $high AND id < $end");
+	look(sprintf "$wide BETWEEN '%04d' AND '%04d'", $high, $end);
+	$node->safe_psql('postgres', q{SELECT sum(killed) FROM generate_series(1, pg_relation_size('t_i') / 8192 - 1) b,
+		steady_page_header('t_i', b) h WHERE level > 1 AND NOT 'deleted' = ANY (flags)}) eq '1' or die 'no inner page is flagged';
+	my $vacuum = session($node);
+	# One pass for each child, the last one twice, and one for the page
+	stop_at($node, $vacuum, 'unlink:' . ($children + 2), 'VACUUM t');
+	must_be("deleted_pages = $children");
+	return ($old, $vacuum, $low + 1);
+}
+
+guarded('handed_child', 'a child comes to a page that is flagged', sub {
+	my ($old, $vacuum, $id) = handed_child($node);
+	$node->safe_psql('postgres', "INSERT INTO t VALUES ($id, 'alive')");
+	release();
+	result($vacuum);
+	my @faults = faults($node);
+	$_->quit for $old, $vacuum;
+	return @faults;
+});
+
 # ---- VACUUM's walk
 
 guarded('vacuum_links', 'the next leaf of its walk becomes another one', sub {
@@ -392,6 +448,46 @@ for my $case (
 			return @faults, faults($node);
 		});
 	}
+}
+
+# ---- a standby that is promoted while its primary stands there
+
+for my $case ('between the halves of a split', 'between the unlinking of an inner page and that of its child')
+{
+	race("promoted $case", sub {
+		my $splits = $case =~ /split/;
+		my $standby = start_standby($node, $splits ? 'promoted_split' : 'promoted_unlink');
+		my @sessions;
+		if ($splits)
+		{
+			create(1000);
+			@sessions = session($node);
+			stop_at($node, $sessions[0], 'split', q{DO $$ BEGIN FOR i IN 1..300 LOOP INSERT INTO t VALUES (i, 'n'); COMMIT; END LOOP; END $$});
+		}
+		else
+		{
+			@sessions[ 0, 1 ] = handed_child($node);
+		}
+		$node->safe_psql('postgres', 'INSERT INTO other VALUES (1)');  # all that was logged is on disk
+		replayed($node, $standby);
+		$standby->promote;
+		my $undone = $splits ? q{'incomplete_split' = ANY (h.flags)} : q{h.level = 0 AND h.entries = 0 AND NOT 'deleted' = ANY (h.flags)};
+		$undone = qq{SELECT count(*) FROM generate_series(1, pg_relation_size('t_i') / 8192 - 1) b, steady_page_header('t_i', b) h WHERE $undone};
+		$standby->safe_psql('postgres', $undone) eq '1' or die 'nothing is left to do';
+		# Scans come by later: they would unlink the page.
+		my (undef, undef, @faults) = $standby->psql('postgres', q{SELECT steady_verify('t_i', true)});
+		push @faults, faults($standby);
+		$standby->safe_psql('postgres', $splits ? q{INSERT INTO t SELECT i, 'm' FROM generate_series(1, 300) i} : 'VACUUM t');
+		push @faults, 'it stays undone' if $standby->safe_psql('postgres', $undone) ne '0';
+		push @faults, faults($standby);
+		$standby->safe_psql('postgres', q{INSERT INTO t SELECT i, 'm' FROM generate_series(1, 600) i; DELETE FROM t WHERE id % 3 = 0; VACUUM t});
+		push @faults, faults($standby);
+		$standby->stop;
+		release();
+		result($sessions[-1]);
+		$_->quit for @sessions;
+		return @faults, faults($node);
+	});
 }
 
 $node->stop;

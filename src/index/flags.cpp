@@ -13,10 +13,10 @@ bool all_stamped(Page page)
 
 // The zone is changed in a way that must not get lost before the next crash: a hint would be forgotten where the
 // relation skips WAL. The hint comes first, since with checksums it logs an image against torn pages.
-static void mark_zone_dirty(Buffer buf)
+static void mark_zone_dirty(Buffer buf, Guard guard)
 {
     MarkBufferDirtyHint(buf, true);
-    if (guarded("clearing_kept"))
+    if (guarded(guard))
         MarkBufferDirty(buf);
 }
 
@@ -79,7 +79,7 @@ void flag_child(const Tree &tree, Buffer child, Path *path, const Witness &witne
         return;
     if (guarded("sticky_bit"))
         zone->flags |= kMaybeFlagged;
-    mark_zone_dirty(child);
+    mark_zone_dirty(child, "bit_kept");
     stop_point("flag");
 
     int slot;
@@ -115,14 +115,14 @@ void clear_flags(const Tree &tree, Buffer child, const SearchKey &key, Path *pat
     if (flags != nullptr && (guarded("whole_way") || zone_code(flags, Codec::entry_number(above, slot)) != kAlive))
     {
         set_zone_code(flags, Codec::entry_number(above, slot), kAlive);
-        mark_zone_dirty(parent);
+        mark_zone_dirty(parent, "clearing_kept");
         stop_point("clear");
         // Not stopping at a flag that is clear already: a clearing before this one may have failed half-way.
         clear_flags(tree, parent, key, path);
     }
     UnlockReleaseBuffer(parent);
     zone->flags &= ~kMaybeFlagged;
-    mark_zone_dirty(child);
+    mark_zone_dirty(child, "clearing_kept");
 }
 
 bool may_skip(const Witness &w)

@@ -471,7 +471,7 @@ bool settle_page(const Tree &tree, PageMatches *m, const Witness &witness, Path 
         Page page = page_of(buf);
         // LSNs don't move for relations without WAL: those scans keep the pin, which holds VACUUM off the page, so that
         // no TID of its entries can have got a new row.
-        bool unchanged = tree.logged && BufferGetLSNAtomic(buf) == m->lsn;
+        bool unchanged = (tree.logged || !guarded("unlogged_pin")) && BufferGetLSNAtomic(buf) == m->lsn;
         bool sound = page_fault(page, m->block) == nullptr && is_leaf(page) && !has_flag(page, kDeleted);
         int entries = sound ? Codec::entries(page) : 0;
         Zone *zone = nullptr;

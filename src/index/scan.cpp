@@ -355,8 +355,8 @@ static bool read_on(IndexScanDesc scan, ScanDirection dir, Continuation *c)
                       .witness = settings::kill ? &witness(scan) : nullptr};
     // Whoever may come back for the row under a snapshot that others can't outrun needs no interlock with VACUUM: the
     // TID is either still the row's, or the row found there is invisible to the snapshot.
-    bool drop_pin = tree.logged && !(guarded("scan_pin") && scan->xs_want_itup) && scan->xs_snapshot != nullptr &&
-                    IsMVCCSnapshot(scan->xs_snapshot);
+    bool drop_pin = (tree.logged || !guarded("unlogged_pin")) && !(guarded("scan_pin") && scan->xs_want_itup) &&
+                    scan->xs_snapshot != nullptr && IsMVCCSnapshot(scan->xs_snapshot);
 
     PageMatches *m = unused_page(s);
     // From a page that is dead throughout, and from any once pages in between were flagged, the parent may know of a

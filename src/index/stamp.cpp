@@ -251,11 +251,12 @@ void ZoneCarrier::arrange(const int16 *from, int count)
 void ZoneCarrier::drop(Page page)
 {
     int entries = lifted_ ? zone()->entries : 0;
-    Zone *z = lifted_ ? zone_for_stamping(page, entries) : nullptr;
+    bool keep = lifted_ && (zone()->dead > 0 || guarded("bit_carried"));
+    Zone *z = keep ? zone_for_stamping(page, entries) : nullptr;
     if (z == nullptr)
     {
         // A page that may be flagged must go on to say so; inserts and fences keep the zone's room free.
-        Assert(!lifted_ || !(zone()->flags & kMaybeFlagged));
+        Assert(!keep || !(zone()->flags & kMaybeFlagged));
         zone_clear(page);
         return;
     }

@@ -174,7 +174,7 @@ bool hand_over(const Tree &tree, const Neighbours &n, int slot, int next)
         first = InnerCodec::next(right, 0);
         InnerCodec::set_child(right, first, child, right_patch);
         InnerCodec::insert(right, InnerCodec::next(right, first + 1), divider, right_patch);
-        if (Zone *flags = zone_of(right))
+        if (Zone *flags = zone_of(right); flags != nullptr && guarded("handed_child"))
             set_zone_code(flags, InnerCodec::entry_number(right, InnerCodec::next(right, 0)), kAlive);
     }
     if (!Codec::set_low(right, low, right_patch))
@@ -196,7 +196,8 @@ bool hand_over(const Tree &tree, const Neighbours &n, int slot, int next)
         // The downlink stands for the right sibling from now on. An inner page gets a child that isn't flagged on it.
         StampCode code = zone_code(flags, InnerCodec::entry_number(parent, next));
         if (guarded("unlink_flag"))
-            set_zone_code(flags, InnerCodec::entry_number(parent, slot), leaf ? code : kAlive);
+            set_zone_code(flags, InnerCodec::entry_number(parent, slot),
+                          leaf || !guarded("handed_child") ? code : kAlive);
     }
     InnerCodec::set_child(parent, slot, right_block, parent_patch);
     InnerCodec::erase(parent, next, parent_patch);
@@ -263,7 +264,7 @@ Outcome take_out(const Tree &tree, BlockNumber block, int level, BlockNumber *pa
         else if (child_of(InnerCodec::at(page, slot)) == block)
         {
             // A child that isn't flagged on the right sibling is about to come to it, below this parent.
-            if (level > 0)
+            if (level > 0 && guarded("handed_child"))
                 clear_flags(tree, n.parent, key, &path);
             stop_point("unlink-locked");
             if (hand_over(tree, n, slot, next))

@@ -42,12 +42,16 @@ constexpr const char *kGuards[] = {
     "locked_only",        // an xmax that only locked ends nothing
     "deleter_committed",  // nor does one that did not commit
     "pin_or_lsn",         // stamped is only what was pinned all the time, or did not change
+    "unlogged_pin",       // ... and without a log only the pin tells
     // flags
     "sticky_bit",        // a page says that it may be flagged above
     "flag_clearing",     // flags above are cleared for what is alive
     "whole_way",         // ... also above one that was clear
     "clearing_kept",     // a clearing outlives its page's eviction where the relation skips the log
+    "bit_kept",          // ... and so does what the page says
+    "bit_carried",       // ... which an emptied page goes on to say
     "unlink_flag",       // an unlinked page's flag is not its right sibling's
+    "handed_child",      // a child that an inner page is handed clears the flags above it
     "incomplete_split",  // a page whose right half has no downlink is not flagged
     "serializable",      // serializable transactions pass over no child
     "recovery_flags",    // in recovery nobody sets or heeds flags
