@@ -164,8 +164,10 @@ class ZoneCarrier
     }
     void set(int entry, StampCode code)
     {
-        if (lifted_)
-            set_zone_code(zone(), entry, code);
+        if (!lifted_)
+            return;
+        erased_ |= zone_code(zone(), entry) != kAlive;
+        set_zone_code(zone(), entry, code);
     }
 
   private:
