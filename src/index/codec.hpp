@@ -151,6 +151,11 @@ inline Zone *zone_of(Page page)
 template <class Visit>
 void each_entry(Page page, Visit visit)
 {
+    if (Codec::is_word(page))
+    {
+        WordTids tids(page);
+        return WordCodec::each(page, [&](int slot) { visit(Tids{nullptr, 1, tids[slot]}, slot, slot); });
+    }
     int slots = Codec::slots(page), number = 0, behind = 0;
     for (int slot = Codec::next(page, 0); slot < slots; slot = Codec::next(page, slot + 1))
     {

@@ -284,15 +284,13 @@ const char *WordCodec::fault(const WordShape &shape, Page page)
     WordTids tids(page);
     const char *keys = keys_of(page);
     int width = h->code.key_width;
-    for (int i = next(page, 0); i < h->slots; i = next(page, i + 1))
-    {
-        if (!is_row(tids[i]))
-            return "TID is invalid";
+    bool rows = true, possible = true;
+    each(page, [&](int i) {
         Word key = h->code.base + get_delta(keys + i * width, width);
-        if (key < h->code.base || impossible(shape, key))
-            return "key is none of the index's types";
-    }
-    return nullptr;
+        rows &= is_row(tids[i]);
+        possible &= key >= h->code.base && !impossible(shape, key);
+    });
+    return !rows ? "TID is invalid" : !possible ? "key is none of the index's types" : nullptr;
 }
 
 int WordCodec::out_of_order(Page page)

@@ -336,17 +336,17 @@ static bool range_of(Page page, const Word *word, const ItemPointerData &tid, Wo
 {
     const WordEncoding &code = word_head(page)->code;
     const char *keys = keys_of(page);
-    int n = 0, slots = WordCodec::slots(page), first = WordCodec::next(page, 0);
+    int n = 0;
     Word least{}, most{};  // a damaged page need not be in order
-    for (int i = first; i < slots; i = WordCodec::next(page, i + 1), n++)
-    {
+    WordCodec::each(page, [&](int i) {
         Word delta = get_delta(keys + i * code.key_width, code.key_width);
         least = n == 0 ? delta : std::min(least, delta);
         most = n == 0 ? delta : std::max(most, delta);
-    }
+        n++;
+    });
     if (n > 0)
     {
-        range->begin(code.base + least, WordCodec::tid(page, first));
+        range->begin(code.base + least, WordCodec::tid(page, WordCodec::next(page, 0)));
         range->last = code.base + most;
     }
     if (word != nullptr)

@@ -306,10 +306,8 @@ Entry make_word_entry(const WordShape &shape, const Word &word, const ItemPointe
     return e;
 }
 
-bool impossible(const WordShape &shape, const Word &word)
+bool impossible_with_nulls(const WordShape &shape, const Word &word)
 {
-    if (likely((word & shape.fixed_bits) == shape.no_nulls))
-        return false;
     for (int i = 0; i < shape.columns; i++)
     {
         const WordColumn &c = shape.column[i];

@@ -107,7 +107,11 @@ Word word_of(const WordShape &, Entry);
 // The plain entry that a word and a TID stand for, in `space`: the bytes are those of the server's own tuple.
 Entry make_word_entry(const WordShape &, const Word &, const ItemPointerData &tid, EntrySpace *space);
 // No value makes such a word.
-bool impossible(const WordShape &, const Word &);
+bool impossible_with_nulls(const WordShape &, const Word &);
+inline bool impossible(const WordShape &shape, const Word &word)
+{
+    return unlikely((word & shape.fixed_bits) != shape.no_nulls) && impossible_with_nulls(shape, word);
+}
 // The number of leading columns in which two words agree.
 int equal_columns(const WordShape &, const Word &, const Word &);
 
