@@ -260,6 +260,59 @@ CREATE INDEX bd_spill_one ON bd_spill USING steady (t bd_nonsense_ops) WHERE i <
 CREATE INDEX bd_spill_two ON bd_spill USING steady (few, t bd_nonsense_ops);
 SELECT (SELECT entries FROM steady_stats('bd_spill_one')) AS one, (SELECT entries FROM steady_stats('bd_spill_two')) AS two;
 DROP INDEX bd_spill_one, bd_spill_two;
+
+-- Words: as many runs as memory is full, of records that are two, three and four parts long
+CREATE FUNCTION bd_spilled() RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM pg_stat_clear_snapshot();
+	RETURN (SELECT temp_files FROM pg_stat_database WHERE datname = current_database());
+END $$;
+CREATE TABLE bd_words AS SELECT i, hashint8extended(i, 1) AS h, nullif(i * 7919 % 1000, 7) AS few, md5(i::text)::uuid AS u, 150000 - i AS down
+	FROM generate_series(1, 100000) i;
+UPDATE bd_words SET few = NULL WHERE i % 100 = 0;
+SELECT pg_stat_force_next_flush();
+SELECT bd_spilled() AS spilled \gset
+CREATE UNIQUE INDEX bd_words_h ON bd_words USING steady (h) WITH (codec = auto);
+CREATE INDEX bd_words_few ON bd_words USING steady (few DESC) WITH (codec = auto);
+CREATE UNIQUE INDEX bd_words_u ON bd_words USING steady (u DESC) WITH (codec = auto);
+CREATE INDEX bd_words_long ON bd_words USING steady (few, h NULLS FIRST, down DESC) WITH (codec = auto);
+CREATE INDEX bd_words_down ON bd_words USING steady (down) WITH (codec = auto);
+SELECT pg_stat_force_next_flush();
+SELECT bd_spilled() - :spilled >= 5 AS spilled;
+CREATE FUNCTION bd_words_check() RETURNS TABLE (index regclass, result text, codec text) LANGUAGE sql AS $$
+	SELECT index, bd_check(index, keys), (SELECT codec FROM steady_stats(index)) FROM (VALUES
+		('bd_words_h'::regclass, 'h'), ('bd_words_few', 'few DESC'), ('bd_words_u', 'u DESC'),
+		('bd_words_long', 'few, h NULLS FIRST, down DESC'), ('bd_words_down', 'down')) v (index, keys)
+$$;
+SELECT * FROM bd_words_check();
+-- No larger than btree's, even of many duplicates, which share posting lists there
+CREATE INDEX bd_words_btree ON bd_words USING btree (few DESC);
+SELECT pg_relation_size('bd_words_few') <= pg_relation_size('bd_words_btree') AS small;
+DROP INDEX bd_words_btree;
+-- One of a pair in the first run, one in the last; live and dead
+CREATE FUNCTION bd_twins(keys text) RETURNS TABLE (error text, detail text) LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE format('CREATE UNIQUE INDEX bd_twins ON bd_words USING steady (%s', keys);
+	DROP INDEX bd_twins;
+EXCEPTION WHEN unique_violation THEN
+	GET STACKED DIAGNOSTICS error = message_text, detail = pg_exception_detail;
+	RETURN NEXT;
+END $$;
+DROP INDEX bd_words_h, bd_words_u;
+INSERT INTO bd_words SELECT 0, hashint8extended(3, 1), NULL, md5('5')::uuid, 0;
+SELECT * FROM bd_twins('h) WITH (codec = auto)');
+SELECT * FROM bd_twins('u DESC) WITH (codec = auto)');
+SELECT * FROM bd_twins('few, h, down) WITH (codec = auto)');
+SELECT * FROM bd_twins('few) WITH (codec = auto) WHERE few IS NULL');
+SELECT * FROM bd_twins('few) NULLS NOT DISTINCT WITH (codec = auto) WHERE few IS NULL');
+BEGIN;
+DELETE FROM bd_words WHERE i = 0;
+SELECT * FROM bd_twins('h) WITH (codec = auto)');
+SELECT * FROM bd_twins('u DESC) WITH (codec = auto)');
+ROLLBACK;
+DELETE FROM bd_words WHERE i = 0;
+CREATE UNIQUE INDEX bd_words_h ON bd_words USING steady (h) WITH (codec = auto);
+CREATE UNIQUE INDEX bd_words_u ON bd_words USING steady (u DESC) WITH (codec = auto);
 RESET maintenance_work_mem;
 
 --
@@ -285,6 +338,17 @@ CREATE UNIQUE INDEX bd_spill_t ON bd_spill USING steady (t);
 CREATE INDEX CONCURRENTLY bd_cic ON bd_spill USING steady (h, i);
 REINDEX INDEX CONCURRENTLY bd_spill_t;
 SELECT bd_check('bd_cic', 'h, i'), bd_check('bd_spill_t', 't');
+-- Words; with little memory for each process there are more runs than are merged at once
+ALTER TABLE bd_words SET (parallel_workers = 8);
+SET max_parallel_maintenance_workers = 8;
+REINDEX TABLE bd_words;
+SELECT * FROM bd_words_check();
+DROP INDEX bd_words_h, bd_words_u;
+INSERT INTO bd_words SELECT 0, hashint8extended(3, 1), NULL, md5('5')::uuid, 0;
+SELECT * FROM bd_twins('h) WITH (codec = auto)');
+SELECT * FROM bd_twins('u DESC) WITH (codec = auto)');
+SET max_parallel_maintenance_workers = 2;
+DROP TABLE bd_words;
 -- A row too large, met by any of them
 CREATE TABLE bd_parallel_large (t text) WITH (parallel_workers = 2);
 ALTER TABLE bd_parallel_large ALTER t SET STORAGE PLAIN;
@@ -381,4 +445,4 @@ DROP TABLE bd_spill, bd_parted, bd_icu;
 DROP COLLATION bd_icu, bd_blind;
 DROP TYPE bd_color, bd_pair;
 DROP OPERATOR FAMILY bd_nonsense_ops USING steady;
-DROP FUNCTION bd_check, bd_each, bd_built, bd_process, bd_unsafe, bd_nonsense;
+DROP FUNCTION bd_check, bd_each, bd_built, bd_spilled, bd_words_check, bd_twins, bd_process, bd_unsafe, bd_nonsense;

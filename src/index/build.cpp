@@ -1,6 +1,5 @@
 #include "index/build.hpp"
 
-#include "index/insert.hpp"
 #include "index/leaf_map.hpp"
 #include "index/load.hpp"
 #include "index/options.hpp"
@@ -9,25 +8,7 @@ namespace steady
 {
 namespace
 {
-struct Scan
-{
-    Relation heap, index;
-    Sort *sort;
-    double entries;
-};
-
-void put_row(Relation index, ItemPointer tid, Datum *values, bool *nulls, bool alive, void *state)
-{
-    auto *scan = static_cast<Scan *>(state);
-    Entry entry = index_form_tuple(RelationGetDescr(index), values, nulls);
-    entry->t_tid = *tid;
-    check_entry_size(index, scan->heap, entry);
-    put_entry(scan->sort, entry, alive);
-    pfree(entry);
-    scan->entries++;
-}
-
-// Sees each entry in order and raises if a live row has the key of another one. Rows that are dead, but not yet to
+// Sees each live row's key in order and raises if it is that of the one before. Rows that are dead, but not yet to
 // everyone, have entries too and may lie between the two.
 class UniqueCheck
 {
@@ -37,13 +18,27 @@ class UniqueCheck
           last_(static_cast<Entry>(palloc(BLCKSZ)))
     {
     }
-    void see(Entry entry)
+    void see(const EntryRecords::Row &row)
     {
+        Entry entry = row.entry;
         if (IndexTupleHasNulls(entry) && !nulls_equal_ && has_null_key(entry))
             return;
         if (any_ && equal(last_, entry))
             report(entry);
         memcpy(last_, entry, IndexTupleSize(entry));
+        any_ = true;
+    }
+    void see(const WordRow &row)
+    {
+        const WordShape &shape = *schema_.words;
+        if (!nulls_equal_ && shape.has_null(row.word))
+            return;
+        if (any_ && row.word == last_word_)
+        {
+            EntrySpace space;
+            report(make_word_entry(shape, row.word, tid_of(row.tid), &space));
+        }
+        last_word_ = row.word;
         any_ = true;
     }
 
@@ -87,6 +82,7 @@ class UniqueCheck
     const KeySchema &schema_;
     bool identical_, nulls_equal_, any_ = false;
     Entry last_;
+    Word last_word_{};
 };
 
 // How leaves store their entries: as words if the keys have them.
@@ -95,8 +91,10 @@ PageKind leaf_kind(Relation index, const KeySchema &schema)
     return schema.words != nullptr && codec_option(index) == CodecOption::automatic ? PageKind::word : PageKind::tuple;
 }
 
-// Loads the sorted entries, of which there are about `total`.
-void load(Relation heap, Relation index, const IndexInfo *info, const KeySchema &schema, Sort *sort, double total)
+// Loads the sorted rows, of which there are about `total`.
+template <class Records>
+void load(Relation heap, Relation index, const IndexInfo *info, PageKind leaves, const KeySchema &schema,
+          Sort<Records> *sort, double total)
 {
     constexpr int params[] = {PROGRESS_CREATEIDX_TUPLES_TOTAL, PROGRESS_SCAN_BLOCKS_TOTAL, PROGRESS_SCAN_BLOCKS_DONE};
     const int64 values[] = {static_cast<int64>(total), 0, 0};
@@ -106,18 +104,16 @@ void load(Relation heap, Relation index, const IndexInfo *info, const KeySchema 
     bool identical = equal_is_identical(index);
     UniqueCheck unique(heap, index, schema, identical, info->ii_NullsNotDistinct);
     Loader loader;
-    loader.begin(heap, index, schema, leaf_kind(index, schema), identical,
-                 identical && !info->ii_Unique && deduplicate_items(index));
+    loader.begin(heap, index, schema, leaves, identical, identical && !info->ii_Unique && deduplicate_items(index));
 
     constexpr int64 kReportEvery = 1024;
     int64 done = 0;
-    Entry entry;
-    bool alive;
-    while (next_entry(sort, &entry, &alive))
+    typename Records::Row row;
+    while (sort->next(&row))
     {
-        if (info->ii_Unique && alive)
-            unique.see(entry);
-        loader.add(entry);
+        if (info->ii_Unique && row.alive)
+            unique.see(row);
+        loader.add(row);
         if (++done % kReportEvery == 0)
         {
             CHECK_FOR_INTERRUPTS();
@@ -126,6 +122,34 @@ void load(Relation heap, Relation index, const IndexInfo *info, const KeySchema 
     }
     pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, done);
     loader.finish();
+}
+
+template <class Records>
+ScanCounts build_from(Relation heap, Relation index, IndexInfo *info, PageKind leaves, const KeySchema &schema)
+{
+    int workers = pg::build_workers(heap, index, info);
+    report_phase(BuildPhase::scan);
+    ScanCounts counts;
+    ParallelBuild *parallel = workers > 0 ? scan_in_parallel(heap, index, info, leaves, schema, workers, &counts)
+                                          : nullptr;
+    auto *sort = Sort<Records>::begin(schema, heap, index, maintenance_work_mem * Size{1024});
+    if (parallel != nullptr)
+    {
+        int participants;
+        FileSet *files = sorted_files(parallel, &participants);
+        sort->import(files, participants);
+    }
+    else
+    {
+        counts = scan_table(heap, index, info, sort, nullptr, true);
+        report_phase(BuildPhase::sort);
+        sort->perform();
+    }
+    load(heap, index, info, leaves, schema, sort, counts.entries);
+    sort->end();
+    if (parallel != nullptr)
+        end_parallel(parallel);
+    return counts;
 }
 }  // namespace
 
@@ -153,13 +177,6 @@ char *build_phase_name(int64 phase)
     return const_cast<char *>(name());  // the server only reads it
 }
 
-ScanCounts scan_table(Relation heap, Relation index, IndexInfo *info, Sort *sort, TableScanDesc scan, bool progress)
-{
-    Scan state = {heap, index, sort, 0};
-    double rows = table_index_build_scan(heap, index, info, true, progress, put_row, &state, scan);
-    return {rows, state.entries};
-}
-
 IndexBuildResult *build(Relation heap, Relation index, IndexInfo *info)
 {
     if (RelationGetNumberOfBlocks(index) != 0)
@@ -171,24 +188,9 @@ IndexBuildResult *build(Relation heap, Relation index, IndexInfo *info)
     MemoryContext old = MemoryContextSwitchTo(context);
     const KeySchema &schema = *make_schema(index, context);
 
-    int workers = pg::build_workers(heap, index, info);
-    report_phase(BuildPhase::scan);
-    ScanCounts counts;
-    ParallelBuild *parallel = workers > 0 ? scan_in_parallel(heap, index, info, schema, workers, &counts) : nullptr;
-    Sort *sort;
-    if (parallel != nullptr)
-        sort = parallel_sort(parallel, schema);
-    else
-    {
-        sort = begin_sort(schema, index, maintenance_work_mem * Size{1024});
-        counts = scan_table(heap, index, info, sort, nullptr, true);
-        report_phase(BuildPhase::sort);
-        perform_sort(sort);
-    }
-    load(heap, index, info, schema, sort, counts.entries);
-    end_sort(sort);
-    if (parallel != nullptr)
-        end_parallel(parallel);
+    PageKind leaves = leaf_kind(index, schema);
+    ScanCounts counts = with_records(
+        leaves, schema, [&]<class Records>() { return build_from<Records>(heap, index, info, leaves, schema); });
 
     MemoryContextSwitchTo(old);
     MemoryContextDelete(context);

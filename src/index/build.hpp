@@ -1,8 +1,9 @@
 // CREATE INDEX: scan the table, sort the entries, load the tree.
 #pragma once
 
-#include "index/keys.hpp"
 #include "index/sort.hpp"
+#include "index/sort_entries.hpp"
+#include "index/sort_words.hpp"
 
 namespace steady
 {
@@ -21,21 +22,45 @@ enum class BuildPhase : int64
 };
 void report_phase(BuildPhase phase);
 
-// Puts the entries of the table (of this participant's share of it, with `scan`) into `sort`.
+// Calls work.operator()<Records>() with how rows are sorted for such leaves.
+template <class Work>
+auto with_records(PageKind leaves, const KeySchema &schema, const Work &work)
+{
+    return leaves == PageKind::word ? with_word_records(*schema.words, work) : work.template operator()<EntryRecords>();
+}
+
 struct ScanCounts
 {
     double rows;     // of the table
     double entries;  // fewer in a partial index
 };
-ScanCounts scan_table(Relation heap, Relation index, IndexInfo *info, Sort *sort, TableScanDesc scan, bool progress);
+
+// Puts the rows of the table (of this participant's share of it, with `scan`) into `sort`.
+template <class Records>
+ScanCounts scan_table(Relation heap, Relation index, IndexInfo *info, Sort<Records> *sort, TableScanDesc scan,
+                      bool progress)
+{
+    struct State
+    {
+        Sort<Records> *sort;
+        double entries;
+    } state{sort, 0};
+    auto put = [](Relation, ItemPointer tid, Datum *values, bool *nulls, bool alive, void *to) {
+        auto *state = static_cast<State *>(to);
+        state->sort->put(values, nulls, *tid, alive);
+        state->entries++;
+    };
+    double rows = table_index_build_scan(heap, index, info, true, progress, put, &state, scan);
+    return {rows, state.entries};
+}
 
 // ---- build_parallel.cpp
 // Scan and sort by several processes. nullptr if no worker could be had: nothing was done then.
 struct ParallelBuild;
-ParallelBuild *scan_in_parallel(Relation heap, Relation index, IndexInfo *info, const KeySchema &, int workers,
-                                ScanCounts *counts);
-// The merge of what they sorted.
-Sort *parallel_sort(ParallelBuild *, const KeySchema &);
+ParallelBuild *scan_in_parallel(Relation heap, Relation index, IndexInfo *info, PageKind leaves, const KeySchema &,
+                                int workers, ScanCounts *counts);
+// What they sorted, for the leader to import: the files of how many participants.
+FileSet *sorted_files(ParallelBuild *, int *participants);
 void end_parallel(ParallelBuild *);
 }  // namespace steady
 

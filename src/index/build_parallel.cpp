@@ -19,6 +19,7 @@ enum TocKey : uint64
 struct Shared
 {
     Oid heap, index;
+    PageKind leaves;
     bool concurrent;
     int participants;  // planned ones, the leader too: each has its share of the memory
     int64 query_id;
@@ -42,12 +43,15 @@ void take_part(Relation heap, Relation index, const KeySchema &schema, Shared *s
     IndexInfo *info = BuildIndexInfo(index);
     info->ii_Concurrent = shared->concurrent;
     Size memory = maintenance_work_mem * Size{1024} / participants;
-    Sort *sort = begin_sort(schema, index, memory, &shared->files.fs, number);
-    ScanCounts counts = scan_table(heap, index, info, sort, table_beginscan_parallel(heap, table_scan), progress);
-    if (progress)
-        report_phase(BuildPhase::sort);
-    export_sort(sort);
-    end_sort(sort);
+    ScanCounts counts = with_records(shared->leaves, schema, [&]<class Records>() {
+        auto *sort = Sort<Records>::begin(schema, heap, index, memory, &shared->files.fs, number);
+        ScanCounts share = scan_table(heap, index, info, sort, table_beginscan_parallel(heap, table_scan), progress);
+        if (progress)
+            report_phase(BuildPhase::sort);
+        sort->export_runs();
+        sort->end();
+        return share;
+    });
 
     SpinLockAcquire(&shared->mutex);
     shared->finished++;
@@ -81,8 +85,8 @@ struct ParallelBuild
     BufferUsage *buffers;
 };
 
-ParallelBuild *scan_in_parallel(Relation heap, Relation index, IndexInfo *info, const KeySchema &schema, int workers,
-                                ScanCounts *counts)
+ParallelBuild *scan_in_parallel(Relation heap, Relation index, IndexInfo *info, PageKind leaves,
+                                const KeySchema &schema, int workers, ScanCounts *counts)
 {
     auto *build = static_cast<ParallelBuild *>(palloc0(sizeof(ParallelBuild)));
     EnterParallelMode();
@@ -107,6 +111,7 @@ ParallelBuild *scan_in_parallel(Relation heap, Relation index, IndexInfo *info, 
         memset(shared, 0, sizeof(Shared));
         shared->heap = RelationGetRelid(heap);
         shared->index = RelationGetRelid(index);
+        shared->leaves = leaves;
         shared->concurrent = info->ii_Concurrent;
         shared->participants = workers + 1;
         shared->query_id = pgstat_get_my_query_id();
@@ -155,9 +160,10 @@ ParallelBuild *scan_in_parallel(Relation heap, Relation index, IndexInfo *info, 
     return build;
 }
 
-Sort *parallel_sort(ParallelBuild *build, const KeySchema &schema)
+FileSet *sorted_files(ParallelBuild *build, int *participants)
 {
-    return import_sort(schema, maintenance_work_mem * Size{1024}, &build->shared->files.fs, build->shared->started);
+    *participants = build->shared->started;
+    return &build->shared->files.fs;
 }
 
 void end_parallel(ParallelBuild *build)

@@ -25,38 +25,40 @@ static Size fixed_entry_size(TupleDesc desc)
     return size;
 }
 
-// What the order function of a column's operator class says of its values. Where it is one of the server's own, the
-// order is known, whatever the operator class.
-static WordType word_type(Oid order_function)
+static ValueType value_type(Oid order_function)
 {
     switch (order_function)
     {
         case F_BTBOOLCMP:
-            return WordType::bool_;
+            return ValueType::bool_;
         case F_BTCHARCMP:
-            return WordType::uint8_;
+            return ValueType::uint8_;
         case F_BTINT2CMP:
-            return WordType::int16_;
+            return ValueType::int16_;
         case F_BTINT4CMP:
         case F_DATE_CMP:
-            return WordType::int32_;
+            return ValueType::int32_;
         case F_BTOIDCMP:
-            return WordType::uint32_;
+            return ValueType::uint32_;
         case F_BTINT8CMP:
         case F_TIME_CMP:
         case F_TIMESTAMP_CMP:
         case F_TIMESTAMPTZ_CMP:
         case F_CASH_CMP:
-            return WordType::int64_;
+            return ValueType::int64_;
         case F_PG_LSN_CMP:
         case F_XID8CMP:
-            return WordType::uint64_;
+            return ValueType::uint64_;
+        case F_BTFLOAT4CMP:
+            return ValueType::float4_;
+        case F_BTFLOAT8CMP:
+            return ValueType::float8_;
         case F_MACADDR_CMP:
-            return WordType::bytes6;
+            return ValueType::bytes6;
         case F_UUID_CMP:
-            return WordType::bytes16;
+            return ValueType::bytes16;
         default:
-            return WordType::none;
+            return ValueType::none;
     }
 }
 
@@ -70,7 +72,7 @@ static const WordShape *make_word_shape(const KeySchema &schema, MemoryContext c
     {
         const Column &c = schema.column[i];
         Form_pg_attribute att = TupleDescAttr(schema.desc, i);
-        if (!shape->add(word_type(c.order->fn_oid), att->attalign, c.ssup.ssup_reverse, c.ssup.ssup_nulls_first) ||
+        if (!shape->add(c.type, att->attalign, c.ssup.ssup_reverse, c.ssup.ssup_nulls_first) ||
             shape->column[i].size != att->attlen || shape->column[i].by_reference == att->attbyval)
         {
             pfree(shape);
@@ -95,6 +97,7 @@ KeySchema *make_schema(Relation index, MemoryContext context)
     {
         Column &c = schema->column[i];
         c.order = index_getprocinfo(index, i + 1, kOrderProc);
+        c.type = value_type(c.order->fn_oid);
         c.ssup.ssup_cxt = context;
         c.ssup.ssup_collation = index->rd_indcollation[i];
         c.ssup.ssup_nulls_first = (index->rd_indoption[i] & INDOPTION_NULLS_FIRST) != 0;
@@ -109,12 +112,6 @@ KeySchema *make_schema(Relation index, MemoryContext context)
             c.ssup.comparator = compare_by_function;
             c.ssup.ssup_extra = c.order;
         }
-        if (c.ssup.comparator == ssup_datum_int32_cmp)
-            c.fast = Fast::int32_;
-        else if (c.ssup.comparator == ssup_datum_signed_cmp)
-            c.fast = Fast::int64_;
-        else
-            c.fast = Fast::call;
     }
     schema->words = make_word_shape(*schema, context);
     return schema;
@@ -186,12 +183,12 @@ static inline int three_way(int64 a, int64 b)
 static inline int compare_same_type(const Column &c, Datum a, Datum b)
 {
     int order;
-    switch (c.fast)
+    switch (c.type)
     {
-        case Fast::int32_:
+        case ValueType::int32_:
             order = three_way(DatumGetInt32(a), DatumGetInt32(b));
             break;
-        case Fast::int64_:
+        case ValueType::int64_:
             order = three_way(static_cast<int64>(a), static_cast<int64>(b));
             break;
         default:

@@ -16,18 +16,28 @@ enum SupportFunction : uint16
     kSkipSupportProc = 6,  // from 18 on
 };
 
-// Direct comparison where the operator class's sort support names a comparator that we know.
-enum class Fast : uint8
+// What a column's values are, as far as their bytes and their order go, by the order function of its operator class:
+// one of the server's own, or nothing is known.
+enum class ValueType : uint8
 {
-    call,
+    none,
+    bool_,
+    uint8_,
+    int16_,
     int32_,
+    uint32_,
     int64_,
+    uint64_,
+    float4_,  // equal ones may have different bytes
+    float8_,
+    bytes6,  // compared as bytes
+    bytes16,
 };
 
 struct Column
 {
     SortSupportData ssup;  // order within the column's own type, DESC and NULLS FIRST folded in
-    Fast fast;
+    ValueType type;
     FmgrInfo *order;                     // the operator class's support function 1
     mutable struct CrossOrder *crosses;  // order functions of other types that were looked up so far
     bool varlena;                        // values have a length of their own
@@ -105,12 +115,13 @@ inline int compare_first(const KeySchema &schema, const SearchKey &key, IndexTup
 {
     const Column &c = schema.column[0];
     const KeyValue &k = key.value[0];
-    if (c.fast == Fast::call || key.n == 0 || k.null || k.cross != nullptr || IndexTupleHasNulls(e))
+    if ((c.type != ValueType::int32_ && c.type != ValueType::int64_) || key.n == 0 || k.null || k.cross != nullptr ||
+        IndexTupleHasNulls(e))
         return 0;
     // The first column of a tuple without NULLs follows its header.
     const char *data = reinterpret_cast<const char *>(e) + sizeof(IndexTupleData);
     int order;
-    if (c.fast == Fast::int64_)
+    if (c.type == ValueType::int64_)
     {
         int64 a = DatumGetInt64(k.value), b;
         memcpy(&b, data, sizeof b);

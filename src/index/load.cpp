@@ -31,7 +31,7 @@ void Loader::begin(Relation heap, Relation index, const KeySchema &schema, PageK
     tids_ = static_cast<ItemPointerData *>(palloc(kMaxPosting));
     count_ = 0;
     word_ = static_cast<Word *>(palloc((kMaxEntries + 1) * sizeof(Word)));
-    word_tid_ = static_cast<ItemPointerData *>(palloc((kMaxEntries + 1) * sizeof(ItemPointerData)));
+    word_tid_ = static_cast<uint64 *>(palloc((kMaxEntries + 1) * sizeof(uint64)));
     words_ = 0;
     last_block_ = static_cast<BlockNumber>(
         std::min<uint64>(UINT64CONST(2) * RelationGetNumberOfBlocks(heap), MaxBlockNumber));
@@ -44,8 +44,11 @@ void Loader::start_page(int level, BlockNumber left)
     Level &l = level_[level];
     l.page = out_.page();
     l.block = next_block_++;
+    l.left = left;
     l.entries = 0;
-    init_page(l.page, PageKind::tuple, level);  // a leaf of words is made when all of them are known
+    if (level == 0 && leaves_ == PageKind::word)
+        return;  // it is made when all of them are known
+    init_page(l.page, PageKind::tuple, level);
     tail(l.page)->left = left;
 }
 
@@ -155,65 +158,65 @@ void Loader::place_waiting(Entry next)
 
 // ---- leaves of words
 
-// The next leaf is full when one more entry would not leave what the fillfactor wants free.
-void Loader::add_word(Entry entry)
+// A leaf is full when one more entry would not leave what the fillfactor wants free. The encoding grows as entries need
+// it.
+void Loader::add(const WordRow &row)
 {
-    const WordShape &shape = *schema_->words;
-    Word word = word_of(shape, entry);
-    if (levels_ == 0)
-        start_level(0);
-    if (words_ > 0)
+    if (words_ > 0 && words_ < most_words_ && likely(limits_.hold(row.word, row.tid)))
+        range_.append(row.word, row.tid);
+    else if (words_ == 0 || words_ >= most_words_ || !widen(row))
     {
-        WordRange range = range_;
-        range.add(word, entry->t_tid);
-        if (!writable(code_, word, entry->t_tid))
-        {
-            WordEncoding code = choose_encoding(range);
-            int most = word_fill(shape, code, free_wanted_);
-            if (words_ + 1 > most)
-                most_words_ = 0;
-            else
-            {
-                code_ = code;
-                most_words_ = most;
-            }
-        }
-        if (words_ + 1 > most_words_)
-            write_words(entry);
-        else
-            range_ = range;
-    }
-    if (words_ == 0)
-    {
-        range_.begin(word, entry->t_tid);
+        if (words_ > 0)
+            write_words(&row);
+        else if (levels_ == 0)
+            start_level(0);
+        range_.begin(row.word, row.tid);
         range_.expect_block(last_block_);
-        code_ = choose_encoding(range_);
-        most_words_ = word_fill(shape, code_, free_wanted_);
+        encode_words();
     }
-    word_[words_] = word;
-    word_tid_[words_++] = entry->t_tid;
+    word_[words_] = row.word;
+    word_tid_[words_++] = row.tid;
 }
 
-// Makes the current leaf of its words. `next`: the first entry of the one behind it, which begins; nullptr: none.
-void Loader::write_words(Entry next)
+void Loader::encode_words()
+{
+    WordEncoding code = choose_encoding(range_);
+    limits_ = WordLimits(code);
+    most_words_ = word_fill(*schema_->words, code, free_wanted_);
+}
+
+// Takes an encoding that can write this one, too. False: then there would be less room than is taken already.
+bool Loader::widen(const WordRow &row)
+{
+    WordRange before = range_;
+    range_.append(row.word, row.tid);
+    encode_words();
+    if (words_ < most_words_)
+        return true;
+    range_ = before;
+    return false;
+}
+
+// Makes the current leaf of its words. `next`: the first row of the one behind it, which begins; nullptr: none.
+void Loader::write_words(const WordRow *next)
 {
     const WordShape &shape = *schema_->words;
     Level &l = level_[0];
     Page page = l.page;
-    BlockNumber block = l.block, left = tail(page)->left;
+    BlockNumber block = l.block;
     WordFiller fill(shape, page, choose_encoding(range_));
-    tail(page)->left = left;
+    tail(page)->left = l.left;
     fill.low(low_);
     // At the right edge keys may ascend, elsewhere they come in between.
     fill.add(word_, word_tid_, words_, next != nullptr ? fill.gaps_for(words_) : 0);
     if (next == nullptr)
         return;
 
-    EntrySpace space;
-    Entry last = make_word_entry(shape, word_[words_ - 1], word_tid_[words_ - 1], &space);
+    EntrySpace last_space, next_space;
+    Entry last = make_word_entry(shape, word_[words_ - 1], tid_of(word_tid_[words_ - 1]), &last_space);
     if (low_ != nullptr)
         pfree(low_);
-    low_ = make_separator(*schema_, last, next, true);
+    low_ = make_separator(*schema_, last, make_word_entry(shape, next->word, tid_of(next->tid), &next_space), true);
     fill.high(low_);
     tail(page)->right = next_block_;
     start_page(0, block);
@@ -224,10 +227,9 @@ void Loader::write_words(Entry next)
     words_ = 0;
 }
 
-void Loader::add(Entry entry)
+void Loader::add(const EntryRecords::Row &row)
 {
-    if (leaves_ == PageKind::word)
-        return add_word(entry);
+    Entry entry = row.entry;
     if (count_ > 0 && shares(entry))
     {
         tids_[count_++] = entry->t_tid;

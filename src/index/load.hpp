@@ -3,6 +3,8 @@
 #pragma once
 
 #include "index/codec.hpp"
+#include "index/sort_entries.hpp"
+#include "index/sort_words.hpp"
 
 namespace steady
 {
@@ -15,8 +17,9 @@ class Loader
     // `share`: equal keys may share a posting list. Memory comes from the current context and stays with it.
     void begin(Relation heap, Relation index, const KeySchema &schema, PageKind leaves, bool equal_is_identical,
                bool share);
-    // The next plain entry. It is copied.
-    void add(Entry entry);
+    // The next row, on leaves of the kind that it is sorted for. It is copied.
+    void add(const EntryRecords::Row &row);
+    void add(const WordRow &row);
     void finish();
 
   private:
@@ -24,9 +27,9 @@ class Loader
     struct Level
     {
         Page page;
-        BlockNumber block, first;  // its address, and that of the leftmost page
-        int entries;               // TIDs of a leaf, downlinks of an inner page
-        Entry waiting;             // an inner page's next downlink: it is placed when the one behind it is known
+        BlockNumber block, left, first;  // its address, its left neighbour's, and that of the leftmost page
+        int entries;                     // TIDs of a leaf, downlinks of an inner page
+        Entry waiting;                   // an inner page's next downlink: it is placed when the one behind it is known
     };
 
     void start_level(int level);
@@ -35,8 +38,9 @@ class Loader
     void place(int level, Entry entry, Entry next);
     void add_downlink(int level, Entry pivot);
     void place_waiting(Entry next);
-    void add_word(Entry entry);
-    void write_words(Entry next);
+    bool widen(const WordRow &row);
+    void encode_words();
+    void write_words(const WordRow *next);
     bool shares(Entry entry) const;
     int most_tids(Entry entry) const;
 
@@ -58,11 +62,11 @@ class Loader
 
     // Leaves of words: the entries of the next one, and the fence in front of it.
     Word *word_;
-    ItemPointerData *word_tid_;
+    uint64 *word_tid_;
     int words_, most_words_;
     BlockNumber last_block_;  // of the table, when it will have doubled
     WordRange range_;
-    WordEncoding code_;
+    WordLimits limits_;  // of the encoding so far
     Entry low_;
 };
 static_assert(std::is_trivially_destructible_v<Loader>);

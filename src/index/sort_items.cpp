@@ -1,5 +1,7 @@
 #include "index/sort_items.hpp"
 
+#include "index/sort_radix.hpp"
+
 namespace steady
 {
 namespace
@@ -7,104 +9,16 @@ namespace
 // Fewer items are not worth the making of abbreviations.
 constexpr Size kAbbreviateFrom = 64;
 // Fewer are sorted by insertion.
-constexpr Size kInsertion = 24;
 constexpr Size kInsertionCompared = 6;
 
-// By the server's own comparison function, whatever operator class it is in.
-Integer integer_order(Oid order_function)
-{
-    switch (order_function)
-    {
-        case F_BTBOOLCMP:
-        case F_BTCHARCMP:
-            return Integer::uint8_;
-        case F_BTINT2CMP:
-            return Integer::int16_;
-        case F_BTINT4CMP:
-        case F_DATE_CMP:
-            return Integer::int32_;
-        case F_BTINT8CMP:
-        case F_TIME_CMP:
-        case F_TIMESTAMP_CMP:
-        case F_TIMESTAMPTZ_CMP:
-        case F_CASH_CMP:
-            return Integer::int64_;
-        case F_BTOIDCMP:
-            return Integer::uint32_;
-        case F_PG_LSN_CMP:
-        case F_XID8CMP:
-            return Integer::uint64_;
-        case F_BTFLOAT4CMP:
-            return Integer::float4_;
-        case F_BTFLOAT8CMP:
-            return Integer::float8_;
-        default:
-            return Integer::none;
-    }
-}
-
-constexpr uint64 kSign = UINT64CONST(1) << 63;
-
-// Both zeroes are equal, and so are all NaNs, which are greater than anything else.
-inline uint64 ordered_float(double value)
-{
-    if (unlikely(value != value))
-        return ~UINT64CONST(0);
-    if (value == 0)
-        return kSign;
-    auto bits = std::bit_cast<uint64>(value);
-    return (bits & kSign) ? ~bits : bits | kSign;
-}
-
-inline uint64 ordered_integer(Integer order, Datum value)
-{
-    switch (order)
-    {
-        case Integer::uint8_:
-            return DatumGetUInt8(value);
-        case Integer::uint32_:
-            return DatumGetUInt32(value);
-        case Integer::int16_:
-            return static_cast<uint64>(static_cast<int64>(DatumGetInt16(value))) ^ kSign;
-        case Integer::int32_:
-            return static_cast<uint64>(static_cast<int64>(DatumGetInt32(value))) ^ kSign;
-        case Integer::int64_:
-            return static_cast<uint64>(value) ^ kSign;
-        case Integer::float4_:
-            return ordered_float(DatumGetFloat4(value));
-        case Integer::float8_:
-            return ordered_float(DatumGetFloat8(value));
-        default:
-            return value;
-    }
-}
-
-inline uint64 ordered_tid(const ItemPointerData &tid)
-{
-    return static_cast<uint64>(ItemPointerGetBlockNumberNoCheck(&tid)) << 16 | ItemPointerGetOffsetNumberNoCheck(&tid);
-}
-
 // `order(a, b)` as in qsort. Whatever it answers, no item is lost.
-template <class Order>
-void insertion_sort(Item *items, Size n, const Order &order)
-{
-    for (Size i = 1; i < n; i++)
-    {
-        Item item = items[i];
-        Size to = i;
-        for (; to > 0 && order(items[to - 1], item) > 0; to--)
-            items[to] = items[to - 1];
-        items[to] = item;
-    }
-}
-
 template <class Order>
 void merge_sort(Item *items, Item *scratch, Size n, const Order &order)
 {
     CHECK_FOR_INTERRUPTS();
     if (n <= kInsertionCompared)
     {
-        insertion_sort(items, n, order);
+        insertion_sort(items, n, [&](const Item &a, const Item &b) { return order(a, b) < 0; });
         return;
     }
     Size half = n / 2;
@@ -119,46 +33,6 @@ void merge_sort(Item *items, Item *scratch, Size n, const Order &order)
         *items++ = order(*left, *right) <= 0 ? *left++ : *right++;
     memcpy(items, left, (left_end - left) * sizeof(Item));
 }
-
-void radix_sort(Item *items, Item *scratch, Size n)
-{
-    if (n <= kInsertion)
-    {
-        insertion_sort(items, n, [](const Item &a, const Item &b) { return (a.key > b.key) - (a.key < b.key); });
-        return;
-    }
-    CHECK_FOR_INTERRUPTS();
-    uint64 differing = 0;
-    bool ordered = true;
-    for (Size i = 1; i < n; i++)
-    {
-        differing |= items[i].key ^ items[0].key;
-        ordered &= items[i - 1].key <= items[i].key;
-    }
-    if (ordered)
-        return;
-
-    // The eight highest bits in which the keys differ.
-    int shift = std::max(static_cast<int>(std::bit_width(differing)) - 8, 0);
-    Size end[256] = {};
-    for (Size i = 0; i < n; i++)
-        end[items[i].key >> shift & 0xff]++;
-    Size at[256];
-    Size sum = 0;
-    for (int digit = 0; digit < 256; digit++)
-    {
-        at[digit] = sum;
-        sum += end[digit];
-        end[digit] = sum;
-    }
-    for (Size i = 0; i < n; i++)
-        scratch[at[items[i].key >> shift & 0xff]++] = items[i];
-    memcpy(items, scratch, n * sizeof(Item));
-    if (shift == 0)
-        return;
-    for (Size digit = 0, from = 0; digit < 256; from = end[digit++])
-        radix_sort(items + from, scratch + from, end[digit] - from);
-}
 }  // namespace
 
 int compare_entries(const KeySchema &schema, Entry a, Entry b, int from)
@@ -171,7 +45,7 @@ int compare_entries(const KeySchema &schema, Entry a, Entry b, int from)
         if (int order = compare_values(schema, i, a_value, a_null, b_value, b_null))
             return order;
     }
-    uint64 a_tid = ordered_tid(a->t_tid), b_tid = ordered_tid(b->t_tid);
+    uint64 a_tid = tid_number(a->t_tid), b_tid = tid_number(b->t_tid);
     return (a_tid > b_tid) - (a_tid < b_tid);
 }
 
@@ -183,8 +57,9 @@ ItemSort *ItemSort::make(const KeySchema &schema, Relation index, MemoryContext 
     for (int i = 0; i < schema.nkeys; i++)
     {
         KeyColumn &c = sort->column_[i];
-        c.order = integer_order(schema.column[i].order->fn_oid);
-        if (c.order != Integer::none || !OidIsValid(index_getprocid(index, i + 1, kSortSupportProc)))
+        bool reverse = schema.column[i].ssup.ssup_reverse;
+        c.order = ValueOrder::of(schema.column[i].type, reverse);
+        if (c.order.known() || !OidIsValid(index_getprocid(index, i + 1, kSortSupportProc)))
             continue;
         // The schema's sort support stays the authority; this one is for abbreviations only.
         const SortSupportData &full = schema.column[i].ssup;
@@ -198,9 +73,9 @@ ItemSort *ItemSort::make(const KeySchema &schema, Relation index, MemoryContext 
         c.abbreviates = c.abbreviation.abbrev_converter != nullptr;
         c.next_check = 10;
         if (c.abbreviation.comparator == ssup_datum_unsigned_cmp)
-            c.abbreviated_order = Integer::uint64_;
+            c.abbreviated_order = ValueOrder::of(ValueType::uint64_, reverse);
         else if (c.abbreviation.comparator == ssup_datum_signed_cmp)
-            c.abbreviated_order = Integer::int64_;
+            c.abbreviated_order = ValueOrder::of(ValueType::int64_, reverse);
     }
     return sort;
 }
@@ -225,8 +100,7 @@ bool ItemSort::abbreviation_pays(KeyColumn &c)
 Size ItemSort::load_keys(Item *items, Item *scratch, Size n, int i, bool abbreviate)
 {
     KeyColumn &c = column_[i];
-    Integer order = abbreviate ? c.abbreviated_order : c.order;
-    bool reverse = schema_->column[i].ssup.ssup_reverse;
+    ValueOrder order = abbreviate ? c.abbreviated_order : c.order;
     Size some = 0, nulls = 0;
 
     for (Size at = 0; at < n; at++)
@@ -250,8 +124,8 @@ Size ItemSort::load_keys(Item *items, Item *scratch, Size n, int i, bool abbrevi
                 return load_keys(items, scratch, n, i, false);
             }
         }
-        if (order != Integer::none)
-            value = reverse ? ~ordered_integer(order, value) : ordered_integer(order, value);
+        if (order.known())
+            value = order.number(value);
         items[some++] = {value, entry};
     }
     memcpy(items + some, scratch, nulls * sizeof(Item));
@@ -266,7 +140,7 @@ void ItemSort::sort_column(Item *items, Item *scratch, Size n, int i, bool abbre
     if (i == schema_->nkeys)
     {
         for (Size at = 0; at < n; at++)
-            items[at].key = ordered_tid(items[at].entry->t_tid);
+            items[at].key = tid_number(items[at].entry->t_tid);
         radix_sort(items, scratch, n);
         return;
     }
@@ -288,7 +162,7 @@ void ItemSort::sort_column(Item *items, Item *scratch, Size n, int i, bool abbre
     }
     sort_column(null_items, scratch, nulls, i + 1, true);
 
-    if ((abbreviate ? c.abbreviated_order : c.order) == Integer::none)
+    if (!(abbreviate ? c.abbreviated_order : c.order).known())
     {
         auto *ssup = const_cast<SortSupport>(abbreviate ? &c.abbreviation : &full);
         int next = abbreviate ? i : i + 1;

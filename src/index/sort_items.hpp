@@ -6,28 +6,25 @@
 // comparator answers, and see at once what is in order already - such as the TIDs of equal keys.
 #pragma once
 
-#include "index/tuple.hpp"
+#include "index/word_key.hpp"
 
 namespace steady
 {
 struct Item
 {
+    static constexpr int kParts = 1;
+
     Datum key;
     Entry entry;
-};
 
-// Which unsigned integer has the order of a type's values.
-enum class Integer : uint8
-{
-    none,  // ask the comparator
-    uint8_,
-    uint32_,
-    uint64_,
-    int16_,
-    int32_,
-    int64_,
-    float4_,
-    float8_,
+    uint64 part(int) const
+    {
+        return key;
+    }
+    bool operator<(const Item &other) const
+    {
+        return key < other.key;
+    }
 };
 
 // Order of two entries by the columns from `from` (0: the first) on, then by TID.
@@ -43,9 +40,9 @@ class ItemSort
   private:
     struct KeyColumn
     {
-        Integer order;
+        ValueOrder order;
         bool abbreviates;  // until abbreviations turn out not to tell values apart
-        Integer abbreviated_order;
+        ValueOrder abbreviated_order;
         SortSupportData abbreviation;
         int64 converted, next_check;  // values abbreviated; at how many to ask whether it pays
     };

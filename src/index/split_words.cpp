@@ -38,9 +38,13 @@ class Words
     {
         return word_[i];
     }
-    const ItemPointerData &tid(int i) const
+    ItemPointerData tid(int i) const
     {
-        return tid_[i];
+        return tid_of(tid_[i]);
+    }
+    const uint64 *tids(int i) const
+    {
+        return &tid_[i];
     }
     // What lies in front of entry i, and from there on.
     WordRange before(int i) const
@@ -62,11 +66,8 @@ class Words
     {
         if (added_ == 0 || word_[added_ - 1] == word_[added_])
             return false;
-        const ItemPointerData &left = tid_[added_ - 1], &right = tid_[added_];
-        BlockNumber a = ItemPointerGetBlockNumberNoCheck(&left), b = ItemPointerGetBlockNumberNoCheck(&right);
-        int offset = ItemPointerGetOffsetNumberNoCheck(&right);
-        return a == b ? ItemPointerGetOffsetNumberNoCheck(&left) + 1 == offset
-                      : a + 1 == b && offset == FirstOffsetNumber;
+        uint64 left = tid_[added_ - 1], right = tid_[added_];
+        return right == left + 1 || (right >> 16 == (left >> 16) + 1 && (right & 0xffff) == FirstOffsetNumber);
     }
 
   private:
@@ -79,14 +80,15 @@ class Words
     }
     void add(const Word &word, const ItemPointerData &tid)
     {
-        n_ == 0 ? all_.begin(word, tid) : all_.add(word, tid);
+        uint64 number = tid_number(tid);
+        n_ == 0 ? all_.begin(word, number) : all_.add(word, number);
         word_[n_] = word;
-        tid_[n_++] = tid;
+        tid_[n_++] = number;
     }
 
     int n_ = 0, added_ = -1;
     Word word_[kMaxEntries + 1];
-    ItemPointerData tid_[kMaxEntries + 1];
+    uint64 tid_[kMaxEntries + 1];
     WordRange all_;
 };
 
@@ -153,7 +155,7 @@ void fill(const WordShape &shape, Page made, WordRange range, const Words &words
     int extra = gaps ? fill.gaps_for(n) : 0;
     for (; in_front && extra > 0; extra--)
         fill.gap();
-    fill.add(&words.word(from), &words.tid(from), n, extra);
+    fill.add(&words.word(from), words.tids(from), n, extra);
 }
 }  // namespace
 

@@ -82,19 +82,12 @@ bool has_key(Page page, const WordHead *h, int slot, const Word &delta)
 
 // ---- encodings
 
-void WordRange::begin(const Word &word, const ItemPointerData &tid)
+WordLimits::WordLimits(const WordEncoding &code)
+    : first(code.base), last(code.base + most(code.key_width)),
+      last_block(
+          static_cast<BlockNumber>(std::min<uint64>(low_bytes(code.tid_width) >> code.offset_bits, MaxBlockNumber))),
+      offsets(1u << code.offset_bits)
 {
-    first = last = word;
-    last_block = ItemPointerGetBlockNumberNoCheck(&tid);
-    last_offset = ItemPointerGetOffsetNumberNoCheck(&tid);
-}
-
-void WordRange::add(const Word &word, const ItemPointerData &tid)
-{
-    first = std::min(first, word);
-    last = std::max(last, word);
-    last_block = std::max(last_block, ItemPointerGetBlockNumberNoCheck(&tid));
-    last_offset = std::max(last_offset, ItemPointerGetOffsetNumberNoCheck(&tid));
 }
 
 void WordRange::expect_block(BlockNumber last)
@@ -125,13 +118,6 @@ WordEncoding choose_encoding(const WordRange &r)
     code.offset_bits = r.last_offset < 512 ? 9 : 16;
     code.tid_width = (std::bit_width(r.last_block) + code.offset_bits + 7) / 8;
     return code;
-}
-
-bool writable(const WordEncoding &code, const Word &word, const ItemPointerData &tid)
-{
-    Word delta;
-    uint64 written;
-    return write_key(code, word, &delta) && write_tid(code, tid, &written);
 }
 
 int word_fill(const WordShape &shape, const WordEncoding &code, int free)

@@ -42,6 +42,21 @@ inline WordHead *word_head(Page page)
     return reinterpret_cast<WordHead *>(page + kContents);
 }
 
+// What can be written in an encoding.
+struct WordLimits
+{
+    Word first, last;
+    BlockNumber last_block;
+    uint32 offsets;  // all below
+
+    WordLimits() = default;
+    explicit WordLimits(const WordEncoding &);
+    bool hold(const Word &word, uint64 tid) const
+    {
+        return word <= last && word >= first && tid >> 16 <= last_block && (tid & 0xffff) < offsets;
+    }
+};
+
 // The smallest and the largest of what a page is to hold.
 struct WordRange
 {
@@ -49,8 +64,25 @@ struct WordRange
     BlockNumber last_block;
     OffsetNumber last_offset;
 
-    void begin(const Word &word, const ItemPointerData &tid);
-    void add(const Word &word, const ItemPointerData &tid);
+    // TIDs as tid_number() has them.
+    void begin(const Word &word, uint64 tid)
+    {
+        first = last = word;
+        last_block = static_cast<BlockNumber>(tid >> 16);
+        last_offset = static_cast<OffsetNumber>(tid);
+    }
+    void add(const Word &word, uint64 tid)
+    {
+        first = std::min(first, word);
+        append(std::max(last, word), tid);
+    }
+    // One whose word is not below the others.
+    void append(const Word &word, uint64 tid)
+    {
+        last = word;
+        last_block = std::max(last_block, static_cast<BlockNumber>(tid >> 16));
+        last_offset = std::max(last_offset, static_cast<OffsetNumber>(tid));
+    }
     // Holds `n` entries: widened so that keys may go on in the same way until there are `most`.
     void expect(int n, int most);
     // Rows up to this block of the table may come. An update that is not HOT takes a row's entry to the table's end: a
@@ -64,8 +96,6 @@ WordEncoding choose_encoding(const WordRange &range);
 
 // How many entries fit on a page in this encoding, beside what the zone needs and `free` bytes.
 int word_capacity(const WordShape &, const WordEncoding &, int free);
-// Can the word and the TID be written so?
-bool writable(const WordEncoding &, const Word &, const ItemPointerData &);
 // How many a page that is built has, if so many of its bytes are to stay free: that share of the slots.
 int word_fill(const WordShape &, const WordEncoding &, int free);
 
@@ -191,8 +221,8 @@ class WordFiller
     void add(const Word &, const ItemPointerData &);
     // That of another page's slot, which can be written here.
     void copy(Page from, int slot);
-    // `n` of them, with so many gaps spread among them.
-    void add(const Word *, const ItemPointerData *, int n, int gaps);
+    // `n` of them, with so many gaps spread among them. TIDs as tid_number() has them.
+    void add(const Word *words, const uint64 *tids, int n, int gaps);
     void gap();  // repeats the last entry; in front of all, the smallest that the page could write
     int capacity() const
     {

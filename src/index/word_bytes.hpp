@@ -180,22 +180,10 @@ inline void put_tid(Page page, const WordHead *h, int slot, uint64 written)
     store_bytes(page + h->tids_end - (slot + 1) * h->code.tid_width, h->code.tid_width, written);
 }
 
-inline bool write_tid(const WordEncoding &code, const ItemPointerData &tid, uint64 *written)
+// Within the encoding's limits.
+inline uint64 write_tid(const WordEncoding &code, uint64 tid)
 {
-    BlockNumber block = ItemPointerGetBlockNumberNoCheck(&tid);
-    uint32 offset = ItemPointerGetOffsetNumberNoCheck(&tid);
-    if (offset >> code.offset_bits != 0)
-        return false;
-    *written = static_cast<uint64>(block) << code.offset_bits | offset;
-    return *written <= low_bytes(code.tid_width);
-}
-
-inline bool write_key(const WordEncoding &code, const Word &word, Word *delta)
-{
-    if (word < code.base)
-        return false;
-    *delta = word - code.base;
-    return *delta <= most(code.key_width);
+    return tid >> 16 << code.offset_bits | (tid & 0xffff);
 }
 
 // Does a page in this encoding have room for `slots`, their place in the zone, and `free` bytes?

@@ -14,20 +14,16 @@ static int last_gaps(int slots)
 
 bool WordCodec::fits(Page page, const Word &word, const ItemPointerData &tid)
 {
-    return writable(word_head(page)->code, word, tid) && (can_grow(page) || count_gaps(page) > last_gaps(slots(page)));
+    return WordLimits(word_head(page)->code).hold(word, tid_number(tid)) &&
+           (can_grow(page) || count_gaps(page) > last_gaps(slots(page)));
 }
 
 static void put(Page page, int slot, const Word &word, const ItemPointerData &tid)
 {
     const WordHead *h = word_head(page);
-    Word delta;
-    uint64 written;
-    bool ok = write_key(h->code, word, &delta) && write_tid(h->code, tid, &written);
-    Assert(ok);
-    if (!ok)
-        return;
-    put_delta(keys_of(page) + slot * h->code.key_width, h->code.key_width, delta);
-    put_tid(page, h, slot, written);
+    Assert(WordLimits(h->code).hold(word, tid_number(tid)));
+    put_delta(keys_of(page) + slot * h->code.key_width, h->code.key_width, word - h->code.base);
+    put_tid(page, h, slot, write_tid(h->code, tid_number(tid)));
 }
 
 // An insert that would shift more slots than this first spreads the gaps anew, if they would be so close to one another
@@ -295,14 +291,40 @@ void WordFiller::copy(Page from, int slot)
     memcpy(tids_from(page_, to + 1), tids_from(from, slot + 1), h->code.tid_width);
 }
 
-void WordFiller::add(const Word *word, const ItemPointerData *tid, int n, int gaps)
+// Keys and TIDs are written from the lowest address up, each with the zeroes of a whole integer behind it: what comes
+// next is written over them. Behind the keys is the room of the zone.
+void WordFiller::add(const Word *words, const uint64 *tids, int n, int gaps)
 {
+    const WordHead *h = word_head(page_);
+    const WordEncoding &code = h->code;
+    int first = count(), kw = code.key_width, tw = code.tid_width, slots = 0, due = 0;
+    int16 from[kMaxEntries];  // by slot, from `first` on
     for (int i = 0; i < n; i++)
     {
-        add(word[i], tid[i]);
-        for (int due = (i + 1) * gaps / n - i * gaps / n; due > 0; due--)
-            gap();
+        Assert(WordLimits(code).hold(words[i], tids[i]));
+        from[slots++] = i;
+        for (due += gaps; due >= n; due -= n)
+        {
+            set_gap(page_, first + slots, true);
+            from[slots++] = i;
+        }
     }
+    set_slots(page_, first + slots);
+    char *key = keys_of(page_) + first * kw, *tid = tids_from(page_, first + slots);
+    auto each = [&](auto put_key) {
+        for (int i = 0; i < slots; i++, key += kw)
+            put_key(words[from[i]]);
+    };
+    if (kw <= 8)
+        each([&](const Word &w) { store_bytes(key, 8, w.low - code.base.low); });
+    else
+        each([&](const Word &w) { put_delta(key, kw, w - code.base); });
+    auto written = [&](int i) { return write_tid(code, tids[from[i]]); };
+    int exact = std::min(slots, 8 / tw);  // behind these lies what is there already
+    for (int i = slots; i-- > exact; tid += tw)
+        store_bytes(tid, 8, written(i));
+    for (int i = exact; i-- > 0; tid += tw)
+        store_bytes(tid, tw, written(i));
 }
 
 void WordFiller::gap()
@@ -346,11 +368,11 @@ static bool range_of(Page page, const Word *word, const ItemPointerData &tid, Wo
     });
     if (n > 0)
     {
-        range->begin(code.base + least, WordCodec::tid(page, WordCodec::next(page, 0)));
+        range->begin(code.base + least, tid_number(WordCodec::tid(page, WordCodec::next(page, 0))));
         range->last = code.base + most;
     }
     if (word != nullptr)
-        n++ == 0 ? range->begin(*word, tid) : range->add(*word, tid);
+        n++ == 0 ? range->begin(*word, tid_number(tid)) : range->add(*word, tid_number(tid));
     // None of its TIDs is lost, nor those that may come.
     range->expect_tids(code);
     // At the right edge keys go on as they came.

@@ -9,30 +9,29 @@ struct TypeFacts
     uint8 bits, size;
 };
 
-constexpr TypeFacts facts(WordType type)
+constexpr TypeFacts facts(ValueType type)
 {
     switch (type)
     {
-        case WordType::bool_:
+        case ValueType::bool_:
             return {1, 1};
-        case WordType::uint8_:
+        case ValueType::uint8_:
             return {8, 1};
-        case WordType::int16_:
+        case ValueType::int16_:
             return {16, 2};
-        case WordType::int32_:
-        case WordType::uint32_:
+        case ValueType::int32_:
+        case ValueType::uint32_:
             return {32, 4};
-        case WordType::int64_:
-        case WordType::uint64_:
+        case ValueType::int64_:
+        case ValueType::uint64_:
             return {64, 8};
-        case WordType::bytes6:
+        case ValueType::bytes6:
             return {48, 6};
-        case WordType::bytes16:
+        case ValueType::bytes16:
             return {128, 16};
-        case WordType::none:
-            break;
+        default:
+            return {0, 0};
     }
-    return {0, 0};
 }
 
 constexpr uint128_ mask(int bits)
@@ -53,6 +52,21 @@ void put_bits(Word *word, uint128_ value, int at)
             word->high |= static_cast<uint64>((value >> 64) >> (64 - at));
         *word = make_word(word->high, word->rest() | value << at);
     }
+}
+
+// The same for what one register has.
+inline void put_number(Word *word, uint64 value, int at)
+{
+    uint64 *part[] = {&word->low, &word->mid, &word->high};
+    int i = at / 64, shift = at % 64;
+    *part[i] |= value << shift;
+    if (shift > 0 && i < 2)
+        *part[i + 1] |= value >> (64 - shift);
+}
+
+inline void flip_bit(Word *word, int at)
+{
+    (at < 64 ? word->low : at < 128 ? word->mid : word->high) ^= UINT64CONST(1) << (at % 64);
 }
 
 uint128_ get_bits(const Word &word, int at, int bits)
@@ -87,7 +101,7 @@ uint128_ number_of(const char *bytes, int n)
     return value >> (8 * (static_cast<int>(sizeof part) - n));
 }
 
-void put_number(uint128_ value, char *bytes, int n)
+void put_big_endian(uint128_ value, char *bytes, int n)
 {
     value <<= 8 * (16 - n);
     uint64 part[2] = {pg_hton64(static_cast<uint64>(value >> 64)), pg_hton64(static_cast<uint64>(value))};
@@ -159,22 +173,42 @@ Size align_to(Size at, const WordColumn &c)
 }
 }  // namespace
 
-bool WordShape::add(WordType type, char align, bool descending, bool nulls_first)
+ValueOrder ValueOrder::of(ValueType type, bool descending)
+{
+    bool is_float = type == ValueType::float4_ || type == ValueType::float8_;
+    int bits = is_float ? 64 : facts(type).bits;
+    if (bits == 0 || type == ValueType::bytes6 || type == ValueType::bytes16)
+        return {0, 0, type};
+    ValueOrder order{0, static_cast<uint64>(steady::mask(bits)), type};
+    if (type == ValueType::int16_ || type == ValueType::int32_ || type == ValueType::int64_)
+        order.flip = UINT64CONST(1) << (bits - 1);
+    if (descending)
+        order.flip ^= order.mask;
+    return order;
+}
+
+// Both zeroes are equal, and so are all NaNs, which are greater than anything else.
+uint64 ValueOrder::float_number(Datum datum) const
+{
+    constexpr uint64 kSign = UINT64CONST(1) << 63;
+    double value = type == ValueType::float4_ ? DatumGetFloat4(datum) : DatumGetFloat8(datum);
+    auto bits = std::bit_cast<uint64>(value);
+    uint64 number = value != value ? ~UINT64CONST(0) : value == 0 ? kSign : (bits & kSign) ? ~bits : bits | kSign;
+    return number ^ flip;
+}
+
+bool WordShape::add(ValueType type, char align, bool descending, bool nulls_first)
 {
     TypeFacts f = facts(type);
-    if (type == WordType::none || columns == INDEX_MAX_KEYS || value_bits + f.bits > kMaxValueBits)
+    if (f.bits == 0 || columns == INDEX_MAX_KEYS || value_bits + f.bits > kMaxValueBits)
         return false;
     uint8 bytes = align == TYPALIGN_DOUBLE  ? ALIGNOF_DOUBLE
                   : align == TYPALIGN_INT   ? ALIGNOF_INT
                   : align == TYPALIGN_SHORT ? ALIGNOF_SHORT
                                             : 1;
     WordColumn &c = column[columns++];
-    c = {type, f.bits, 0, f.size, bytes, 0, f.bits > 64 || type == WordType::bytes6, descending, nulls_first, 0, 0};
-    c.mask = static_cast<uint64>(mask(std::min<int>(f.bits, 64)));
-    if (type == WordType::int16_ || type == WordType::int32_ || type == WordType::int64_)
-        c.flip = UINT64CONST(1) << (f.bits - 1);
-    if (descending)
-        c.flip ^= c.mask;
+    ValueOrder order = ValueOrder::of(type, descending);
+    c = {f.bits, 0, f.size, bytes, 0, !order.known(), descending, nulls_first, order};
     value_bits += f.bits;
     return true;
 }
@@ -207,38 +241,46 @@ void WordShape::finish()
     static_assert(kMaxWordEntry >= kNullsOffset + 2 * WordShape::kMaxValueBits / 8 + INDEX_MAX_KEYS + MAXIMUM_ALIGNOF);
 }
 
-// A value of a column, made unsigned, in the order of the index. By reference: `value` points to its bytes.
-static uint128_ number_of(const WordColumn &c, Datum value)
+// Puts a value of a column into the word. By reference: `value` points to its bytes.
+static inline void put_value(Word *word, const WordColumn &c, Datum value)
 {
-    if (unlikely(c.by_reference))
-        return number_of(reinterpret_cast<const char *>(value), c.size) ^ (c.descending ? mask(c.bits) : 0);
-    if (c.type == WordType::bool_)
-        value = DatumGetBool(value);
-    return (value ^ c.flip) & c.mask;
+    if (likely(!c.by_reference))
+        put_number(word, c.order.number(value), c.at);
+    else
+    {
+        uint128_ number = number_of(reinterpret_cast<const char *>(value), c.size);
+        put_bits(word, c.descending ? number ^ mask(c.bits) : number, c.at);
+    }
 }
 
 // Writes the value back as a tuple has it.
-static inline void put_value(const WordColumn &c, const Word &word, char *data)
+static inline void write_value(const WordColumn &c, const Word &word, char *data)
 {
     if (likely(!c.by_reference))
-        store(c, data, (get_low_bits(word, c.at) ^ c.flip) & c.mask);
+        store(c, data, c.order.value(get_low_bits(word, c.at)));
     else
-        put_number(get_bits(word, c.at, c.bits) ^ (c.descending ? mask(c.bits) : 0), data, c.size);
+        put_big_endian(get_bits(word, c.at, c.bits) ^ (c.descending ? mask(c.bits) : 0), data, c.size);
 }
 
 static void put_column(Word *word, const WordColumn &c, bool null, Datum value)
 {
     if (!null)
-        put_bits(word, number_of(c, value), c.at);
+        put_value(word, c, value);
     if (null_bit(c, null))
         put_bits(word, 1, c.at + c.bits);
 }
 
 Word make_word(const WordShape &shape, const Datum *values, const bool *nulls)
 {
-    Word word{};
+    Word word = shape.no_nulls;
     for (int i = 0; i < shape.columns; i++)
-        put_column(&word, shape.column[i], nulls[i], values[i]);
+    {
+        const WordColumn &c = shape.column[i];
+        if (unlikely(nulls[i]))
+            flip_bit(&word, c.at + c.bits);
+        else
+            put_value(&word, c, values[i]);
+    }
     return word;
 }
 
@@ -249,18 +291,17 @@ Word word_of(const WordShape &shape, Entry e)
     auto bitmap = reinterpret_cast<const uint8 *>(tuple + sizeof(IndexTupleData));
     const char *data = tuple + (nulls ? kNullsOffset : sizeof(IndexTupleData));
     Size at = 0;
-    Word word{};
+    Word word = shape.no_nulls;
     for (int i = 0; i < shape.columns; i++)
     {
         const WordColumn &c = shape.column[i];
-        bool null = nulls && !(bitmap[i / 8] & (1 << (i % 8)));
-        if (null)
+        if (nulls && !(bitmap[i / 8] & (1 << (i % 8))))
         {
-            put_column(&word, c, true, Datum{0});
+            flip_bit(&word, c.at + c.bits);
             continue;
         }
         at = align_to(at, c);
-        put_column(&word, c, false, fetch(c, data + at));
+        put_value(&word, c, fetch(c, data + at));
         at += c.size;
     }
     return word;
@@ -275,7 +316,7 @@ Entry make_word_entry(const WordShape &shape, const Word &word, const ItemPointe
 {
     auto e = reinterpret_cast<Entry>(space->bytes);
     e->t_tid = tid;
-    bool nulls = (word & shape.null_bits) != shape.no_nulls;
+    bool nulls = shape.has_null(word);
     Size offset = nulls ? kNullsOffset : sizeof(IndexTupleData), size = 0;
     char *data = space->bytes + offset;
     if (likely(!nulls))
@@ -286,7 +327,7 @@ Entry make_word_entry(const WordShape &shape, const Word &word, const ItemPointe
         for (int i = 0; i < shape.columns; i++)
         {
             const WordColumn &c = shape.column[i];
-            put_value(c, word, data + c.offset);
+            write_value(c, word, data + c.offset);
         }
         e->t_info = shape.plain_size;
         return e;
@@ -299,7 +340,7 @@ Entry make_word_entry(const WordShape &shape, const Word &word, const ItemPointe
             continue;
         space->bytes[sizeof(IndexTupleData) + i / 8] |= static_cast<char>(1 << (i % 8));
         size = align_to(size, c);
-        put_value(c, word, data + size);
+        write_value(c, word, data + size);
         size += c.size;
     }
     e->t_info = static_cast<uint16>(MAXALIGN(offset + size)) | INDEX_NULL_MASK;

@@ -44,24 +44,36 @@ inline Word operator+(const Word &a, const Word &b)
     return make_word(a.high + b.high + (rest < b.rest()), rest);
 }
 
-// What a column's values are, as far as their bytes and their order go.
-enum class WordType : uint8
+// Values by value as unsigned integers in their order.
+struct ValueOrder
 {
-    none,
-    bool_,
-    uint8_,
-    int16_,
-    int32_,
-    uint32_,
-    int64_,
-    uint64_,
-    bytes6,  // compared as bytes
-    bytes16,
+    uint64 flip, mask;
+    ValueType type;
+
+    // Nothing is known of values by reference.
+    static ValueOrder of(ValueType type, bool descending);
+    bool known() const
+    {
+        return mask != 0;
+    }
+    uint64 number(Datum value) const
+    {
+        if (unlikely(type == ValueType::float4_ || type == ValueType::float8_))
+            return float_number(value);
+        return (value ^ flip) & mask;
+    }
+    // The value that has this number; not for floating point.
+    Datum value(uint64 number) const
+    {
+        return (number ^ flip) & mask;
+    }
+
+  private:
+    uint64 float_number(Datum value) const;
 };
 
 struct WordColumn
 {
-    WordType type;
     uint8 bits;  // of a value
     uint8 at;    // the value's lowest bit in the word; the bit that tells NULLs lies above its highest
     uint8 size;  // bytes in an index tuple, and their alignment there
@@ -70,8 +82,7 @@ struct WordColumn
     bool by_reference;
     bool descending;
     bool nulls_first;
-    uint64 flip;  // by value: the bits that tell a value from the number with its order
-    uint64 mask;  // and all that it has
+    ValueOrder order;  // by value
 };
 
 // How the columns of an index make a word.
@@ -91,8 +102,13 @@ struct WordShape
     WordColumn column[INDEX_MAX_KEYS];
 
     // False: such a word would be too long. After the last one, finish().
-    bool add(WordType type, char align, bool descending, bool nulls_first);
+    bool add(ValueType type, char align, bool descending, bool nulls_first);
     void finish();
+
+    bool has_null(const Word &word) const
+    {
+        return (word & null_bits) != no_nulls;
+    }
 };
 
 // The largest entry or pivot that has a word.
@@ -119,6 +135,13 @@ int equal_columns(const WordShape &, const Word &, const Word &);
 inline uint64 tid_number(const ItemPointerData &tid)
 {
     return static_cast<uint64>(ItemPointerGetBlockNumberNoCheck(&tid)) << 16 | ItemPointerGetOffsetNumberNoCheck(&tid);
+}
+
+inline ItemPointerData tid_of(uint64 number)
+{
+    ItemPointerData tid;
+    ItemPointerSet(&tid, static_cast<BlockNumber>(number >> 16), static_cast<OffsetNumber>(number));
+    return tid;
 }
 
 // A place among words and TIDs: in front of all that are not smaller.

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <map>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "index/word.hpp"
@@ -52,18 +53,18 @@ uint64 seed()
 
 struct Type
 {
-    WordType type;
+    ValueType type;
     char align;
     int size;
     bool is_signed;
 };
 
 const Type kTypes[] = {
-    {WordType::bool_, TYPALIGN_CHAR, 1, false},     {WordType::uint8_, TYPALIGN_CHAR, 1, false},
-    {WordType::int16_, TYPALIGN_SHORT, 2, true},    {WordType::int32_, TYPALIGN_INT, 4, true},
-    {WordType::uint32_, TYPALIGN_INT, 4, false},    {WordType::int64_, TYPALIGN_DOUBLE, 8, true},
-    {WordType::uint64_, TYPALIGN_DOUBLE, 8, false}, {WordType::bytes6, TYPALIGN_INT, 6, false},
-    {WordType::bytes16, TYPALIGN_CHAR, 16, false},
+    {ValueType::bool_, TYPALIGN_CHAR, 1, false},     {ValueType::uint8_, TYPALIGN_CHAR, 1, false},
+    {ValueType::int16_, TYPALIGN_SHORT, 2, true},    {ValueType::int32_, TYPALIGN_INT, 4, true},
+    {ValueType::uint32_, TYPALIGN_INT, 4, false},    {ValueType::int64_, TYPALIGN_DOUBLE, 8, true},
+    {ValueType::uint64_, TYPALIGN_DOUBLE, 8, false}, {ValueType::bytes6, TYPALIGN_INT, 6, false},
+    {ValueType::bytes16, TYPALIGN_CHAR, 16, false},
 };
 
 struct Value
@@ -139,7 +140,7 @@ Value random_value(const Type &type, Random &random)
     v.null = random() % 8 == 0;
     if (v.null)
         return v;
-    if (type.type == WordType::bool_)
+    if (type.type == ValueType::bool_)
     {
         v.number = random() % 2;
         return v;
@@ -378,7 +379,7 @@ class Model
         ItemPointerData tid;
         ItemPointerSet(&tid, 0, 1);
         WordRange range;
-        range.begin(zero, tid);
+        range.begin(zero, tid_number(tid));
         WordFiller fill(shape, page(), choose_encoding(range));
         if (!rightmost)
         {
@@ -616,6 +617,56 @@ TEST(WordPages, AgreeWithASortedVector)
             }
             model.check();
         }
+}
+
+TEST(WordPages, FilledAtOnceAsOneByOne)
+{
+    std::mt19937_64 random(seed());
+    std::set<std::pair<int, int>> widths;
+    for (int round = 0; round < 2000; round++)
+    {
+        Maker maker = random_maker(random);
+        int key_bits = random() % 193, block_bits = random() % 33;
+        auto some = [&](int bits) { return bits <= 0 ? 0 : random() & (~uint64{0} >> (64 - std::min(bits, 64))); };
+        std::vector<Word> words;
+        std::vector<uint64> tids;
+        int n = 1 + random() % 60;
+        for (int i = 0; i < n; i++)
+        {
+            words.push_back({some(key_bits - 128), some(key_bits - 64), some(key_bits)});
+            tids.push_back(some(block_bits) << 16 | (1 + random() % (round % 3 ? 290 : PG_UINT16_MAX)));
+        }
+        WordRange range;
+        for (int i = 0; i < n; i++)
+            i == 0 ? range.begin(words[i], tids[i]) : range.add(words[i], tids[i]);
+        WordEncoding code = choose_encoding(range);
+        widths.insert({code.key_width, code.tid_width});
+
+        PGAlignedBlock one_by_one, at_once;
+        WordFiller a(maker.shape, one_by_one.data, code), b(maker.shape, at_once.data, code);
+        EntrySpace pivot;
+        Entry fence = make_word_entry(maker.shape, {}, tid_of(1), &pivot);
+        a.low(fence);
+        b.low(fence);
+        int first = random() % (n + 1), gaps = random() % 3 ? random() % 90 : 0, slot = 0;
+        for (int i = 0; i < n; i++)
+        {
+            a.add(words[i], tid_of(tids[i]));
+            int here = i < first ? 0 : (i - first + 1) * gaps / (n - first) - (i - first) * gaps / (n - first);
+            for (; here > 0; here--)
+                a.gap();
+        }
+        b.add(words.data(), tids.data(), first, 0);
+        b.add(words.data() + first, tids.data() + first, n - first, gaps);
+        ASSERT_EQ(memcmp(one_by_one.data, at_once.data, BLCKSZ), 0) << +code.key_width << ", " << +code.tid_width;
+        for (int i = 0; i < n; i++, slot++)
+        {
+            slot = WordCodec::next(at_once.data, slot);
+            ASSERT_TRUE(WordCodec::word(at_once.data, slot) == words[i] &&
+                        tid_number(WordCodec::tid(at_once.data, slot)) == tids[i]);
+        }
+    }
+    EXPECT_GE(widths.size(), 50u);
 }
 
 TEST(WordPages, AscendingKeysFillThePage)
