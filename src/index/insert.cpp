@@ -227,11 +227,12 @@ static Conflict check_unique(Insertion &in, IndexUniqueCheck check)
     {
         int slots = Codec::slots(page);
         // Dead ones are told apart first: in a long run of them a comparison each would be the dearest part.
-        int passed_from = number;
-        slot = skips.pass_slots(page, slot, slots, &number);
-        tree.activity.skipped_entries += number - passed_from;
-        for (; slot < slots && Codec::is_gap(page, slot); slot++)
+        while ((slot = skips.pass_slots(page, slot, slots, &number, &tree.activity.skipped_entries)) < slots &&
+               Codec::is_gap(page, slot))
+        {
+            slot++;
             number++;
+        }
         if (slot < slots)
         {
             EntrySpace space;

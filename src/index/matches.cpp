@@ -70,10 +70,8 @@ class Collector
     {
         if (!skips_.any())
             return slot;
-        int number = seen_number_ = entry_number(slot);
-        seen_slot_ = skips_.pass_slots(page_, slot, end, &seen_number_);
-        skipped_ += seen_number_ - number;
-        return seen_slot_;
+        seen_number_ = entry_number(slot);
+        return seen_slot_ = skips_.pass_slots(page_, slot, end, &seen_number_, &skipped_);
     }
 
     void add(int slot)
@@ -126,7 +124,7 @@ class Collector
             m_->last = kMaxEntries - 1;
         }
     }
-    int skipped() const
+    uint64 skipped() const
     {
         return skipped_;
     }
@@ -145,7 +143,7 @@ class Collector
             WordCodec::copy_keys(page_, from, to, m_->tuples);
         WordTids tids(page_);
         auto take_slot = [&](int slot) {
-            if (skips_.has(slot))  // behind a gap, which is not passed
+            if (skips_.has(slot))  // backward: nothing is passed
                 skipped_++;
             else
                 take(tids[slot], slot, slot - from);
@@ -223,7 +221,7 @@ class Collector
     Skips skips_;
     Match *next_;  // where the next match goes
     int room_ = kMaxEntries;
-    int skipped_ = 0;                      // entries
+    uint64 skipped_ = 0;                   // entries
     int seen_slot_ = 0, seen_number_ = 0;  // the number of the first TID from this slot on
 };
 

@@ -132,14 +132,25 @@ static uint64 members(uint64 word, uint32 codes)
     return in & kOnes;
 }
 
+// Each of sixteen bits as the lowest bit of a code.
+static uint64 spread(uint64 bits)
+{
+    bits = (bits | bits << 24) & UINT64CONST(0x000000ff000000ff);
+    bits = (bits | bits << 12) & UINT64CONST(0x000f000f000f000f);
+    bits = (bits | bits << 6) & UINT64CONST(0x0303030303030303);
+    return (bits | bits << 3) & UINT64CONST(0x1111111111111111);
+}
+
 // Reads up to a word beyond the codes: page and carrier go on behind them.
-int first_with(const Zone *z, uint32 codes, int from, int to)
+int first_with(const Zone *z, uint32 codes, int from, int to, const uint64 *gaps)
 {
     for (int at = from / kPerWord * kPerWord; at < to; at += kPerWord)
     {
         uint64 found = members(load(z->codes + at / 2), codes);
         if (at < from)
             found &= ~UINT64CONST(0) << 4 * (from - at);
+        if (found != 0 && gaps != nullptr)
+            found &= ~spread(gaps[at / 64] >> at % 64 & 0xffff);
         if (found != 0)
             return std::min(to, at + pg_rightmost_one_pos64(found) / 4);
     }

@@ -124,7 +124,8 @@ inline uint32 codes_in_use(const Zone *z)
     return 1 << kAlive | 1 << kDeadToAll | static_cast<uint32>(z->ranges) << kFirstRange;
 }
 // The first entry of [from, to) whose code is in `codes` (bit c: code c), `to` if there is none. Sixteen at a time.
-int first_with(const Zone *z, uint32 codes, int from, int to);
+// `gaps`: a bitmap of entries to pass over; nullptr: none.
+int first_with(const Zone *z, uint32 codes, int from, int to, const uint64 *gaps = nullptr);
 // How many entries have one of `codes`.
 int count_with(const Zone *z, uint32 codes);
 // The code for "dead since an xid in `range`": that of a range of the zone that holds it, or is widened to, or is made

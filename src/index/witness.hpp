@@ -47,7 +47,8 @@ class Skips
     Skips(Page page, const Witness *witness)
         : zone_(witness != nullptr && has_zone(page) ? zone_of(page, believed_entries(page)) : nullptr),
           codes_(zone_ != nullptr ? codes_to_skip(*witness, zone_) : 0),
-          others_(any() ? codes_in_use(zone_) & ~codes_ : 0)
+          others_(any() ? codes_in_use(zone_) & ~codes_ : 0),
+          gaps_(any() && Codec::is_word(page) ? WordCodec::gaps(page) : nullptr)
     {
     }
     bool any() const
@@ -58,26 +59,32 @@ class Skips
     {
         return any() && entry < zone_->entries && (codes_ >> zone_code(zone_, entry) & 1);
     }
-    // The first entry of [from, to) that can't be skipped; `to` if there is none.
+    // The first entry of [from, to) that can't be skipped; `to` if there is none. Gaps of a word page are passed, too.
     int pass(int from, int to) const
     {
-        return any() && from < zone_->entries ? first_with(zone_, others_, from, std::min<int>(to, zone_->entries))
-                                              : from;
+        if (!any() || from >= zone_->entries)
+            return from;
+        return first_with(zone_, others_, from, std::min<int>(to, zone_->entries), gaps_);
     }
     // From `slot` of the page, whose first entry has *number, over what can be skipped, to the first slot that can't;
-    // at most to `end`.
-    int pass_slots(Page page, int slot, int end, int *number) const
+    // at most to `end`. *skipped grows by the entries in between.
+    int pass_slots(Page page, int slot, int end, int *number, uint64 *skipped) const
     {
         if (!any())
             return slot;
         if (!has_flag(page, kHasPostings))
-            return *number = pass(slot, end);
+        {
+            *number = pass(slot, end);
+            *skipped += *number - slot - (gaps_ != nullptr ? WordCodec::gaps_between(page, slot, *number) : 0);
+            return *number;
+        }
         for (int to = pass(*number, zone_->entries); slot < end; slot++)
         {
             int width = Codec::width(page, slot);
             if (*number + width > to)
                 break;
             *number += width;
+            *skipped += width;
         }
         return slot;
     }
@@ -91,6 +98,7 @@ class Skips
     const Zone *zone_;
     uint32 codes_;   // bit c: what has code c can be skipped
     uint32 others_;  // those in use that can't, few mostly
+    const uint64 *gaps_;
 };
 
 // Bit c: entries of the zone with code c are dead to all by now.

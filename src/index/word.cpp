@@ -143,6 +143,11 @@ bool WordCodec::is_gap(Page page, int slot)
     return gaps_of(page)[slot / 64] >> (slot % 64) & 1;
 }
 
+int WordCodec::gaps_between(Page page, int from, int to)
+{
+    return count_gaps(page, from, to);
+}
+
 int WordCodec::next(Page page, int slot)
 {
     return next_such(page, slot, false);

@@ -108,6 +108,11 @@ struct WordCodec
         return word_head(page)->slots;
     }
     static bool is_gap(Page page, int slot);
+    static const uint64 *gaps(Page page)  // bit i: slot i is one
+    {
+        return reinterpret_cast<const uint64 *>(page + kContents + sizeof(WordHead));
+    }
+    static int gaps_between(Page page, int from, int to);
     static int next(Page page, int slot);
     static int previous(Page page, int slot);
     static int live(Page page);
@@ -115,10 +120,9 @@ struct WordCodec
     template <class Visit>
     static void each(Page page, Visit visit)
     {
-        const uint64 *gaps = gap_bits(page);
         for (int from = 0, n = slots(page); from < n; from += 64)
         {
-            uint64 live = ~gaps[from / 64];
+            uint64 live = ~gaps(page)[from / 64];
             if (n - from < 64)
                 live &= (UINT64CONST(1) << (n - from)) - 1;
             for (; live != 0; live &= live - 1)
@@ -165,12 +169,6 @@ struct WordCodec
     // `pivot` nullptr: none. False: longer than any pivot of such an index.
     static bool set_low(Page page, Entry pivot, Patch &);
     static bool set_high(Page page, Entry pivot, Patch &);
-
-  private:
-    static const uint64 *gap_bits(Page page)
-    {
-        return reinterpret_cast<const uint64 *>(page + kContents + sizeof(WordHead));
-    }
 };
 
 // The TIDs of a page by slot, for reading many.

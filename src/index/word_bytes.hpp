@@ -66,15 +66,25 @@ inline void set_gap(Page page, int slot, bool gap)
     word = gap ? word | bit : word & ~bit;
 }
 
-inline int count_gaps(Page page)
+// Among the slots [from, end).
+inline int count_gaps(Page page, int from, int end)
 {
     const uint64 *gaps = gaps_of(page);
-    int n = 0, slots = WordCodec::slots(page);
-    for (int i = 0; i < slots / 64; i++)
-        n += std::popcount(gaps[i]);
-    if (slots % 64 != 0)
-        n += std::popcount(gaps[slots / 64] & ((UINT64CONST(1) << (slots % 64)) - 1));
+    int n = 0;
+    for (int i = from / 64; i * 64 < end; i++)
+    {
+        uint64 word = gaps[i];
+        if (i == from / 64)
+            word &= ~UINT64CONST(0) << (from % 64);
+        if (end - i * 64 < 64)
+            word &= (UINT64CONST(1) << (end % 64)) - 1;
+        n += std::popcount(word);
+    }
     return n;
+}
+inline int count_gaps(Page page)
+{
+    return count_gaps(page, 0, WordCodec::slots(page));
 }
 
 // The first slot from `slot` on that is a gap (or is none); slots() if there is none.

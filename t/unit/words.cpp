@@ -669,6 +669,42 @@ TEST(WordPages, FilledAtOnceAsOneByOne)
     EXPECT_GE(widths.size(), 50u);
 }
 
+TEST(Zones, FirstAndCountWithoutGaps)
+{
+    std::mt19937_64 random(seed());
+    for (int round = 0; round < 300; round++)
+    {
+        int n = 1 + random() % kMaxEntries;
+        alignas(Zone) char bytes[zone_size(kMaxEntries) + sizeof(uint64)] = {};
+        auto zone = reinterpret_cast<Zone *>(bytes);
+        zone->entries = n;
+        std::vector<uint64> gaps(n / 64 + 1);
+        for (int i = 0; i < n; i++)
+        {
+            if (random() % 3 != 0)
+                set_zone_code(zone, i, random() % 100 != 0 ? kDeadToAll : kFirstRange + random() % kStampRanges);
+            else if (random() % 50 != 0)
+                gaps[i / 64] |= uint64{1} << (i % 64);
+        }
+        uint32 codes = random() & 0xff, count = 0;
+        for (int i = 0; i < n; i++)
+            count += codes >> zone_code(zone, i) & 1;
+        EXPECT_EQ(count_with(zone, codes), static_cast<int>(count));
+        for (int k = 0; k < 20; k++)
+        {
+            int from = random() % (n + 1), to = from + random() % (n + 1 - from);
+            for (const uint64 *passed :
+                 {static_cast<const uint64 *>(nullptr), static_cast<const uint64 *>(gaps.data())})
+            {
+                int at = from;
+                while (at < to && (!(codes >> zone_code(zone, at) & 1) || (passed && passed[at / 64] >> (at % 64) & 1)))
+                    at++;
+                EXPECT_EQ(first_with(zone, codes, from, to, passed), at);
+            }
+        }
+    }
+}
+
 TEST(WordPages, AscendingKeysFillThePage)
 {
     Maker maker({{kTypes[5], false, false}});
