@@ -34,6 +34,9 @@ enum class Fit : uint8
 // what is needed.
 Bounds *make_bounds(const KeySchema &, Relation index, ScanKey keys, int nkeys, MemoryContext context);
 
+// Takes the same keys' new arguments. False: they are others, or not of the simple kind for which that can be done.
+bool renew_bounds(Bounds *, const ScanKeyData *keys, int nkeys);
+
 // No entry can match: contradictory, or a comparison with NULL. Then nothing else may be asked.
 bool impossible(const Bounds &);
 
@@ -51,5 +54,4 @@ void jump_place(const Bounds &, ScanDirection dir, Entry entry, const Jump &jump
 // True if the entries that match are one unbroken run: then `key` is where it ends (forward: all before it match;
 // backward: all not before it match); key->n == 0: at the edge of the index.
 bool one_run(const Bounds &, ScanDirection dir, SearchKey *key);
-
 }  // namespace steady

@@ -225,19 +225,26 @@ class Collector
     int seen_slot_ = 0, seen_number_ = 0;  // the number of the first TID from this slot on
 };
 
+// Has one of the two slots from *slot on an entry that is not before `key`? *slot goes to the first that has, or on
+// behind both.
+static bool ends_near(const KeySchema &schema, const SearchKey &key, Page page, int *slot)
+{
+    WordPlace place;
+    bool words = Codec::is_word(page);
+    if (words && !word_place(word_shape(schema, page), key, &place))
+        return false;
+    for (int end = std::min(*slot + 2, Codec::slots(page)); *slot < end; ++*slot)
+        if ((words ? WordCodec::compare(page, place, *slot) : compare_leaf(schema, key, TupleCodec::at(page, *slot))) <=
+            0)
+            return true;
+    return false;
+}
+
 // First slot from `slot` on whose entry is not before `key`: near by in most cases, so the steps grow.
 static int gallop(const KeySchema &schema, const SearchKey &key, Page page, int slot)
 {
     if (Codec::is_word(page))
-    {
-        WordPlace place;
-        if (!word_place(word_shape(schema, page), key, &place))
-            return std::max(slot, Codec::find(schema, key, page));
-        for (int i = 0; i < 2; i++, slot++)
-            if (slot >= WordCodec::slots(page) || WordCodec::compare(page, place, slot) <= 0)
-                return slot;
-        return std::max(slot, WordCodec::find(page, place));
-    }
+        return ends_near(schema, key, page, &slot) ? slot : std::max(slot, Codec::find(schema, key, page));
     int n = Codec::slots(page), step = 1, low = slot;
     while (low < n && compare_leaf(schema, key, TupleCodec::at(page, low)) > 0)
     {
@@ -287,12 +294,21 @@ static void read_run(const PageReader &r, Page page, int slot, Collector &collec
     int n = Codec::slots(page);
     if (ScanDirectionIsForward(r.dir))
     {
-        Entry high = Codec::high(page);
         int end = n;
-        if (r.run_end->n > 0 && (high == nullptr || compare_pivot(schema, *r.run_end, high) < 0))
+        if (r.run_end->n > 0)
         {
-            end = gallop(schema, *r.run_end, page, slot);
-            onward->kind = Continuation::Kind::end;
+            // A look-up ends where it begins, and needs no fence to know.
+            int near = slot;
+            bool ends = ends_near(schema, *r.run_end, page, &near);
+            if (ends)
+                end = near;
+            else if (Entry high = Codec::high(page); high == nullptr || compare_pivot(schema, *r.run_end, high) < 0)
+            {
+                end = gallop(schema, *r.run_end, page, near);
+                ends = true;
+            }
+            if (ends)
+                onward->kind = Continuation::Kind::end;
         }
         if (Codec::is_word(page))
             collect.add_words(slot, end);

@@ -64,6 +64,15 @@ constexpr int kCacheLine = 64;  // of most processors; for prefetching only
 constexpr uint16 kContents = MAXALIGN(SizeOfPageHeaderData);
 constexpr uint16 kTailAt = BLCKSZ - sizeof(PageTail);
 
+// Set bits, without an instruction that not every processor has, and the library's call in its place.
+constexpr int count_bits(uint64 word)
+{
+    word -= word >> 1 & UINT64CONST(0x5555555555555555);
+    word = (word & UINT64CONST(0x3333333333333333)) + (word >> 2 & UINT64CONST(0x3333333333333333));
+    return static_cast<int>(
+        ((word + (word >> 4)) & UINT64CONST(0x0f0f0f0f0f0f0f0f)) * UINT64CONST(0x0101010101010101) >> 56);
+}
+
 inline PageHeader header(Page page)
 {
     return reinterpret_cast<PageHeader>(page);

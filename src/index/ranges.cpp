@@ -417,6 +417,11 @@ bool Maker::add(ScanKey key)
 }
 }  // namespace
 
+static bool is_equality(const ScanKeyData &key)
+{
+    return key.sk_flags == 0 && key.sk_strategy == BTEqualStrategyNumber;
+}
+
 Bounds *make_bounds(const KeySchema &schema, Relation index, ScanKey keys, int nkeys, MemoryContext context)
 {
     auto *bounds = static_cast<Bounds *>(
@@ -435,7 +440,25 @@ Bounds *make_bounds(const KeySchema &schema, Relation index, ScanKey keys, int n
         if (bounds->ranges[r].column == before.column)
             bounds->ranges[r].first = before.first + before.n;
     }
+    bounds->renewable = !bounds->impossible && bounds->n == nkeys && std::all_of(keys, keys + nkeys, is_equality);
     return bounds;
+}
+
+bool renew_bounds(Bounds *bounds, const ScanKeyData *keys, int nkeys)
+{
+    if (!bounds->renewable || bounds->n != nkeys)
+        return false;
+    for (int k = 0; k < nkeys; k++)
+    {
+        const ScanKeyData &key = keys[k];
+        Ranges &set = bounds->ranges[k];
+        bool same_type = OidIsValid(key.sk_subtype) ? key.sk_subtype == set.type : set.cross == nullptr;
+        if (!is_equality(key) || key.sk_attno - 1 != set.column || !same_type)
+            return false;
+        set.one = key.sk_argument;
+        set.hint = 0;
+    }
+    return true;
 }
 
 bool impossible(const Bounds &bounds)

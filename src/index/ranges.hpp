@@ -69,6 +69,7 @@ struct Bounds
 {
     const KeySchema *schema;
     bool impossible;
+    bool renewable;  // made of one key for each of `n` columns, all of them equalities with a value
     Row *rows;
     int n;
     Ranges ranges[FLEXIBLE_ARRAY_MEMBER];  // by column; usually one for a column, but see Maker::add

@@ -124,12 +124,16 @@ void rescan(IndexScanDesc scan, ScanKey keys, int nkeys)
     s->heap_table = is_heap_table(scan->heapRelation);
     if (keys != nullptr && scan->numberOfKeys > 0)
         memmove(scan->keyData, keys, nkeys * sizeof(ScanKeyData));
+    s->run_known[0] = s->run_known[1] = false;
+    s->steps = 0;
+    // The inner side of a nested loop comes back with other values, and no more: the snapshot is the same for the life
+    // of the scan.
+    if (s->bounds != nullptr && renew_bounds(s->bounds, scan->keyData, scan->numberOfKeys))
+        return;
     MemoryContextReset(s->keys_context);
     s->bounds = nullptr;
-    s->run_known[0] = s->run_known[1] = false;
     s->witness_known = false;
     s->witness = {};
-    s->steps = 0;
 }
 
 void end_scan(IndexScanDesc scan)
@@ -463,10 +467,18 @@ static bool next_page(IndexScanDesc scan, ScanDirection dir)
 // To the first page with matches, or the next.
 pg_noinline static bool start_or_turn_page(IndexScanDesc scan, ScanDirection dir)
 {
-    if (state(scan)->current == nullptr && impossible(bounds(scan)))
+    Scan *s = state(scan);
+    const PageMatches *m = s->current;
+    if (m == nullptr && impossible(bounds(scan)))
     {
         if (scan->parallel_scan != nullptr)
             finish_parallel_scan(scan);
+        return false;
+    }
+    // The commonest end, that of a look-up: its page said that nothing follows.
+    if (m != nullptr && m->onward.kind == Continuation::Kind::end && m->dir == dir && scan->parallel_scan == nullptr)
+    {
+        leave_page(s);
         return false;
     }
     return next_page(scan, dir);

@@ -165,7 +165,7 @@ int count_with(const Zone *z, uint32 codes)
         uint64 found = members(load(z->codes + at / 2), codes);
         if (z->entries - at < kPerWord)
             found &= (UINT64CONST(1) << 4 * (z->entries - at)) - 1;
-        count += std::popcount(found);
+        count += count_bits(found);
     }
     return count;
 }

@@ -65,7 +65,7 @@ int TupleCodec::live(Page page)
     {
         uint64 word;
         memcpy(&word, slot_array(page) + i, sizeof word);
-        gaps += pg_popcount64(word & kGaps);
+        gaps += count_bits(word & kGaps);
     }
     for (; i < n; i++)
         gaps += is_gap(page, i);

@@ -232,10 +232,14 @@ int WordCodec::find(Page page, const WordPlace &place)
 
 int WordCodec::compare(Page page, const WordPlace &place, int slot)
 {
-    Word word = WordCodec::word(page, slot);
-    if (place.word != word)
-        return place.word < word ? -1 : 1;
-    uint64 tid = tid_number(WordCodec::tid(page, slot));
+    const WordHead *h = word_head(page);
+    const WordEncoding &code = h->code;
+    if (place.word < code.base)
+        return -1;
+    Word delta = place.word - code.base, key = get_delta(keys_of(page) + slot * code.key_width, code.key_width);
+    if (delta != key)
+        return delta < key ? -1 : 1;
+    uint64 tid = tid_number(WordTids(page)[slot]);
     return (place.tid > tid) - (place.tid < tid);
 }
 

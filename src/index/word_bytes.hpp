@@ -78,7 +78,7 @@ inline int count_gaps(Page page, int from, int end)
             word &= ~UINT64CONST(0) << (from % 64);
         if (end - i * 64 < 64)
             word &= (UINT64CONST(1) << (end % 64)) - 1;
-        n += std::popcount(word);
+        n += count_bits(word);
     }
     return n;
 }

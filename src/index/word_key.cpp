@@ -57,11 +57,20 @@ void put_bits(Word *word, uint128_ value, int at)
 // The same for what one register has.
 inline void put_number(Word *word, uint64 value, int at)
 {
-    uint64 *part[] = {&word->low, &word->mid, &word->high};
-    int i = at / 64, shift = at % 64;
-    *part[i] |= value << shift;
-    if (shift > 0 && i < 2)
-        *part[i + 1] |= value >> (64 - shift);
+    int shift = at % 64;
+    uint64 low = value << shift, above = shift > 0 ? value >> (64 - shift) : 0;
+    if (at < 64)
+    {
+        word->low |= low;
+        word->mid |= above;
+    }
+    else if (at < 128)
+    {
+        word->mid |= low;
+        word->high |= above;
+    }
+    else
+        word->high |= low;
 }
 
 inline void flip_bit(Word *word, int at)
@@ -220,12 +229,12 @@ void WordShape::finish()
     {
         column[i].at = bits;
         bits += column[i].bits + 1;
-        put_bits(&null_bits, 1, bits - 1);
+        flip_bit(&null_bits, bits - 1);
         if (column[i].nulls_first)
-            put_bits(&no_nulls, 1, bits - 1);
+            flip_bit(&no_nulls, bits - 1);
     }
     Word end{};
-    put_bits(&end, 1, bits);
+    flip_bit(&end, bits);
     fixed_bits = Word{} - end + null_bits;
     Size data = 0;
     int bytes = 0;
@@ -267,7 +276,7 @@ static void put_column(Word *word, const WordColumn &c, bool null, Datum value)
     if (!null)
         put_value(word, c, value);
     if (null_bit(c, null))
-        put_bits(word, 1, c.at + c.bits);
+        flip_bit(word, c.at + c.bits);
 }
 
 Word make_word(const WordShape &shape, const Datum *values, const bool *nulls)
@@ -398,10 +407,10 @@ static bool integer_of(const KeyValue &v, int64 *value)
 // All bits of the word below `at` set: behind whatever begins like it.
 static void fill_below(Word *word, int at)
 {
-    Word filled{};
-    put_bits(&filled, 1, at);
-    Word below = filled - Word{0, 0, 1};
-    *word = {word->high | below.high, word->mid | below.mid, word->low | below.low};
+    auto ones = [](int n) { return n <= 0 ? 0 : n >= 64 ? PG_UINT64_MAX : (UINT64CONST(1) << n) - 1; };
+    word->low |= ones(at);
+    word->mid |= ones(at - 64);
+    word->high |= ones(at - 128);
 }
 
 bool word_place(const WordShape &shape, const SearchKey &key, WordPlace *place)
@@ -430,7 +439,7 @@ bool word_place(const WordShape &shape, const SearchKey &key, WordPlace *place)
         }
         // Beyond the column's values: in front of all of them or behind.
         if (null_bit(c, false))
-            put_bits(&word, 1, c.at + c.bits);
+            flip_bit(&word, c.at + c.bits);
         tail = (value < 0) != c.descending ? Tail::before : Tail::after;
         rest = c.at + c.bits;
         break;
