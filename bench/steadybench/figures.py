@@ -126,3 +126,29 @@ class Target:
         if not self.no_loss and found["interval"] and found["interval"][0] < bound < found["interval"][1]:
             result["note"] = "by less than the spread"
         return result | {"verdict": "met" if good else "not met"}
+
+
+def spread_of(told):
+    """What a summary says of its own certainty: the interval, else least and most; None of a single round."""
+    if told["rounds"] < 2:
+        return None
+    return told["interval"] or (told["least"], told["most"])
+
+
+def disagreements(first, second):
+    """The judged figures of two reports whose spreads don't touch, and how many were compared: ([(what, one, other)], n).
+    Reports are as results.json has them. A figure of one round says nothing of its spread, and isn't compared."""
+    def judged(told):
+        return {(result["name"], v["case"], v["figure"], v["what"]): v["found"]
+                for result in told["experiments"] for v in result["verdicts"] if v["found"]}
+
+    ones, others, apart, compared = judged(first), judged(second), [], 0
+    for what, one in ones.items():
+        other = others.get(what)
+        spreads = [spread_of(told) for told in (one, other) if told]
+        if len(spreads) < 2 or None in spreads:
+            continue
+        compared += 1
+        if max(s[0] for s in spreads) > min(s[1] for s in spreads):
+            apart.append((what, one, other))
+    return apart, compared

@@ -3,7 +3,7 @@
 import math
 import unittest
 
-from steadybench.figures import Target, interval, ratios, summary, t95
+from steadybench.figures import Target, disagreements, interval, ratios, summary, t95
 
 
 def rounds(arm, *values):
@@ -95,6 +95,28 @@ class Verdicts(unittest.TestCase):
 
     def test_no_figures(self):
         self.assertEqual(self.verdict(Target("other", most=5), self.find((1, 2))), "no figures")
+
+
+class Agreement(unittest.TestCase):
+    @staticmethod
+    def report(**figures):
+        return {"experiments": [{"name": "lookup", "verdicts": [
+            {"case": "int8", "figure": name, "what": "steady / btree", "found": summary(values)}
+            for name, values in figures.items()]}]}
+
+    def test_spreads_that_touch_agree(self):
+        first, second = self.report(time=[1.0, 1.1, 1.2]), self.report(time=[1.1, 1.2, 1.3])
+        self.assertEqual(disagreements(first, second), ([], 1))
+
+    def test_spreads_apart_do_not(self):
+        first, second = self.report(time=[1.0, 1.01, 1.02]), self.report(time=[1.2, 1.21, 1.22])
+        (apart,), compared = disagreements(first, second)
+        self.assertEqual((apart[0], compared), (("lookup", "int8", "time", "steady / btree"), 1))
+
+    def test_one_round_and_what_one_report_lacks_are_not_compared(self):
+        first = self.report(time=[1.0], size=[1.0, 1.0], only=[1.0, 1.1])
+        second = self.report(time=[2.0, 2.1], size=[1.0, 1.0])
+        self.assertEqual(disagreements(first, second), ([], 1))
 
 
 if __name__ == "__main__":
