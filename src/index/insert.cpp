@@ -19,6 +19,7 @@ struct Insertion
     SearchKey key;
     Path path;
     Buffer leaf = InvalidBuffer;  // pinned and exclusively locked
+    bool fits = false;            // there is room on it: known from when it was found
     // The first leaf that can have the key, if the entry goes to another one. Exclusively locked to the end, too, so
     // that nobody who checks the same key gets past.
     Buffer first = InvalidBuffer;
@@ -60,6 +61,7 @@ static bool try_leaf(Insertion &in, BlockNumber block)
             Codec::fits(*in.tree.schema, page, in.entry))
         {
             in.leaf = buf;
+            in.fits = true;
             return true;
         }
         LockBuffer(buf, BUFFER_LOCK_UNLOCK);
@@ -109,6 +111,7 @@ static void find_leaf(Insertion &in)
 {
     if (try_target_block(in) || try_mapped_leaf(in))
         return;
+    in.fits = false;
     // (15's BufferIsValid() is a macro that evaluates its argument more than once where assertions are on.)
     in.leaf = descend_to_insert(in.tree, in.key, &in.path);
     while (!BufferIsValid(in.leaf))
@@ -354,6 +357,7 @@ static bool move_to_place(Insertion &in)
     in.first = in.leaf;
     if (in.last != InvalidBlockNumber && in.last != BufferGetBlockNumber(in.first) && try_leaf(in, in.last))
         return true;
+    in.fits = false;
     in.leaf = descend_to_insert(in.tree, in.key, &in.path, BufferGetBlockNumber(in.first));
     return true;
 }
@@ -397,7 +401,7 @@ static void place(Insertion &in, bool unchanged, bool unique)
     clear_flags(tree, in.leaf, in.key, &in.path);
     stop_point("insert");
     Place place = find_place(in);
-    if (!Codec::fits(*tree.schema, page, in.entry))
+    if (!in.fits && !Codec::fits(*tree.schema, page, in.entry))
     {
         bool room = make_room(tree, in.leaf, in.entry, unchanged, unique);
         place = find_place(in);

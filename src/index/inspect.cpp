@@ -399,7 +399,7 @@ void item(const Look &look, Page page, const char *kind, int slot, Entry e, cons
         row.integer(slot);
     row.text(kind);
     bool word = slot >= 0 && Codec::is_word(page);
-    row.integer(word ? WordCodec::key_offset(page, slot) : reinterpret_cast<char *>(e) - page);
+    row.integer(word ? WordCodec::entry_offset(page, slot) : reinterpret_cast<char *>(e) - page);
     row.integer(word ? WordCodec::entry_bytes(page) : static_cast<int>(IndexTupleSize(e)));
     int columns = pivot ? pivot_columns(e) : look.schema->natts;
     row.integer(columns);

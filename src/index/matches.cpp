@@ -140,7 +140,7 @@ class Collector
         if (from >= to)
             return;
         if (want_tuples_)
-            WordCodec::copy_keys(page_, from, to, m_->tuples);
+            WordCodec::copy_entries(page_, from, to, m_->tuples);
         WordTids tids(page_);
         auto take_slot = [&](int slot) {
             if (skips_.has(slot))  // backward: nothing is passed
@@ -165,9 +165,9 @@ class Collector
         if (want_tuples_)
         {
             // No more than the page has: they fit.
-            tuple = m_->tuples_used / std::max<int>(m_->code.key_width, 1);
-            WordCodec::copy_keys(page_, slot, slot + 1, m_->tuples + m_->tuples_used);
-            m_->tuples_used += m_->code.key_width;
+            tuple = entries_in(m_->tuples_used, m_->code.entry_width());
+            WordCodec::copy_entries(page_, slot, slot + 1, m_->tuples + m_->tuples_used);
+            m_->tuples_used += m_->code.entry_width();
         }
         take(WordCodec::tid(page_, slot), slot, tuple);
     }
@@ -444,7 +444,7 @@ Entry matched_tuple(const KeySchema &schema, const PageMatches &m, const Match &
 {
     if (!m.words)
         return reinterpret_cast<Entry>(const_cast<char *>(m.tuples) + match.tuple * MAXIMUM_ALIGNOF);
-    Word word = WordCodec::read_key(m.code, m.tuples + match.tuple * m.code.key_width);
+    Word word = WordCodec::read_key(m.code, m.tuples + match.tuple * m.code.entry_width());
     return make_word_entry(*schema.words, word, match.tid, space);
 }
 

@@ -34,7 +34,7 @@ struct Match
 {
     ItemPointerData tid;
     uint16 entry;  // its number on the page (stamp zone)
-    uint16 tuple;  // index-only scans: where in `tuples` the entry is, in units of MAXALIGN; of a word page, which key
+    uint16 tuple;  // index-only scans: where in `tuples` the entry is, in units of MAXALIGN; of a word page, which one
 };
 
 // A match that turned out dead.
@@ -55,7 +55,7 @@ struct PageMatches
     Continuation left;    // backward, the same way if `dir` is backward
     int first, last;      // match[first .. last], in index order
     int tuples_used;
-    bool words;          // `tuples` has keys as the page wrote them
+    bool words;          // `tuples` has entries as the page wrote them
     WordEncoding code;   // then
     bool nothing_alive;  // all of the page is stamped, and it had no match
     bool removable;      // most of it was stamped below the horizon when it was read

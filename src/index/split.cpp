@@ -245,7 +245,6 @@ void split_insert(const Tree &tree, Buffer buf, int slot, Entry entry, Path *pat
     Page page = page_of(buf);
     BlockNumber block = BufferGetBlockNumber(buf);
     Assert(!has_flag(page, kIncompleteSplit));
-    check_contents(tree, buf);
 
     Division d;
     if (Codec::is_word(page))
@@ -432,7 +431,10 @@ static void insert_downlink(const Tree &tree, Buffer left, Buffer right, Path *p
             UnlockReleaseBuffer(parent);
         }
         else
+        {
+            check_contents(tree, parent);
             split_insert(tree, parent, slot, downlink, path, left);
+        }
         break;
     }
     UnlockReleaseBuffer(right);

@@ -9,9 +9,9 @@ namespace steady
 void make_root(const Tree &);
 
 // Splits `buf` (exclusively locked) to make room for `entry` in front of `slot`, puts the entry in, gives the right
-// half its downlink, and releases `buf`. `path` was filled by the descent. `child` (may be InvalidBuffer) is the page
-// whose incomplete split ends with this entry. If `slot` holds a posting list that `entry`'s TID falls into, the list
-// is broken in two around it.
+// half its downlink, and releases `buf`, whose contents were checked. `path` was filled by the descent. `child` (may be
+// InvalidBuffer) is the page whose incomplete split ends with this entry. If `slot` holds a posting list that `entry`'s
+// TID falls into, the list is broken in two around it.
 void split_insert(const Tree &, Buffer buf, int slot, Entry entry, Path *path, Buffer child = InvalidBuffer);
 
 // As descend() to a leaf, for who is going to insert: exclusively locked, and each incomplete split on the way is

@@ -11,20 +11,18 @@ namespace
 class Words
 {
   public:
-    void gather(Page page, int slot, const Word &word, const ItemPointerData &tid)
+    Words(Page page, int slot, const Word &word, const ItemPointerData &tid)
+        : page_(page), code_(word_head(page)->code), word_(word), tid_(tid_number(tid))
     {
-        for (int i = WordCodec::next(page, 0);; i = WordCodec::next(page, i + 1))
-        {
-            if (added_ < 0 && (i >= slot || i >= WordCodec::slots(page)))
-            {
-                added_ = n_;
-                add(word, tid);
-            }
-            if (i >= WordCodec::slots(page))
-                break;
-            add(WordCodec::word(page, i), WordCodec::tid(page, i));
-        }
-        all_.expect_tids(word_head(page)->code);
+        WordCodec::each(page, [&](int i) {
+            if (added_ < 0 && i >= slot)
+                slot_[added_ = n_++] = Arrangement::kNew;
+            slot_[n_++] = i;
+        });
+        if (added_ < 0)
+            slot_[added_ = n_++] = Arrangement::kNew;
+        all_.begin(word_, tid_);
+        all_.expect_tids(code_);
     }
     int count() const
     {
@@ -34,62 +32,62 @@ class Words
     {
         return added_;
     }
-    const Word &word(int i) const
+    // Where entry i is on the page.
+    const int16 *slot(int i) const
     {
-        return word_[i];
+        return &slot_[i];
+    }
+    Word word(int i) const
+    {
+        return i == added_ ? word_ : WordCodec::word(page_, slot_[i]);
     }
     ItemPointerData tid(int i) const
     {
-        return tid_of(tid_[i]);
+        return i == added_ ? tid_of(tid_) : WordCodec::tid(page_, slot_[i]);
     }
-    const uint64 *tids(int i) const
+    // Entries [first, end).
+    WordRange range(int first, int end) const
     {
-        return &tid_[i];
+        WordRange range = all_;
+        range.first = word(first);
+        range.last = word(end - 1);
+        return range;
     }
-    // What lies in front of entry i, and from there on.
-    WordRange before(int i) const
+    // The page's own, if that is as short: then entries are copied as they are.
+    WordEncoding encoding(const WordRange &range) const
     {
-        return between(0, i - 1);
-    }
-    WordRange from(int i) const
-    {
-        return between(i, n_ - 1);
+        WordEncoding code = choose_encoding(range), own = code_;
+        own.base = code.base;
+        WordLimits limits(code_);
+        return same_encoding(code, own) && range.first >= limits.first && range.last <= limits.last ? code_ : code;
     }
     bool fit(const WordShape &shape, int first_right) const
     {
-        return first_right <= word_capacity(shape, choose_encoding(before(first_right)), 0) &&
-               n_ - first_right <= word_capacity(shape, choose_encoding(from(first_right)), 0);
+        return first_right <= word_capacity(shape, encoding(range(0, first_right)), 0) &&
+               n_ - first_right <= word_capacity(shape, encoding(range(first_right, n_)), 0);
     }
     // Does the new entry continue an ascending run within the page? Then its neighbour to the left was inserted just
     // before, as the TIDs tell.
     bool continue_run() const
     {
-        if (added_ == 0 || word_[added_ - 1] == word_[added_])
+        if (added_ == 0 || word(added_ - 1) == word_)
             return false;
-        uint64 left = tid_[added_ - 1], right = tid_[added_];
-        return right == left + 1 || (right >> 16 == (left >> 16) + 1 && (right & 0xffff) == FirstOffsetNumber);
+        uint64 left = tid_number(tid(added_ - 1));
+        return tid_ == left + 1 || (tid_ >> 16 == (left >> 16) + 1 && (tid_ & 0xffff) == FirstOffsetNumber);
+    }
+    void copy(const Arrangement &made, WordFiller *fill) const
+    {
+        fill->arrange(page_, made, word_, tid_);
     }
 
   private:
-    WordRange between(int first, int last) const
-    {
-        WordRange range = all_;
-        range.first = word_[first];
-        range.last = word_[last];
-        return range;
-    }
-    void add(const Word &word, const ItemPointerData &tid)
-    {
-        uint64 number = tid_number(tid);
-        n_ == 0 ? all_.begin(word, number) : all_.add(word, number);
-        word_[n_] = word;
-        tid_[n_++] = number;
-    }
-
+    Page page_;
+    WordEncoding code_;
+    Word word_;
+    uint64 tid_;
     int n_ = 0, added_ = -1;
-    Word word_[kMaxEntries + 1];
-    uint64 tid_[kMaxEntries + 1];
-    WordRange all_;
+    int16 slot_[kMaxEntries + 1];
+    WordRange all_;  // of TIDs
 };
 
 // How many entries should go left.
@@ -117,17 +115,17 @@ int goal_of(const Tree &tree, Page page, const Words &words)
 int choose_first_right(const WordShape &shape, Page page, const Words &words, int goal)
 {
     int n = words.count(), window = n / 20;
-    int best = -1, best_columns = 0;
+    int best = -1, best_columns = shape.columns + 1;
     for (int distance = 0; distance < n; distance++)
     {
-        if (best > 0 && distance > window)
+        if (best > 0 && (distance > window || best_columns == 0))
             break;
         for (int at : {goal - distance, goal + distance})
         {
-            if (at < 1 || at >= n || !words.fit(shape, at))
+            if (at < 1 || at >= n)
                 continue;
             int columns = equal_columns(shape, words.word(at - 1), words.word(at));
-            if (best > 0 && columns >= best_columns)
+            if (columns >= best_columns || !words.fit(shape, at))
                 continue;
             best = at;
             best_columns = columns;
@@ -138,32 +136,44 @@ int choose_first_right(const WordShape &shape, Page page, const Words &words, in
     return best;
 }
 
-// `in_front`: all gaps are in front, not spread.
-void fill(const WordShape &shape, Page made, WordRange range, const Words &words, int from, int to, Entry low,
-          Entry high, bool unknown_low, bool gaps, bool in_front, bool last)
+struct Half
 {
-    int n = to - from;
-    if (last)
-        range.expect(n, kMaxEntries);
-    WordFiller fill(shape, made, choose_encoding(range));
-    if (fill.capacity() < n)  // what was expected needs more room than there is
-        fill = WordFiller(shape, made, choose_encoding(words.from(from)));
-    fill.low(low);
-    fill.high(high);
-    if (unknown_low)
+    int from, to;  // entries
+    Entry low, high;
+    bool low_unknown, last;  // last: of the index
+};
+
+// Gaps are for random inserts to come. `in_front`: all of them are in front, not spread.
+void fill(const WordShape &shape, const Words &words, const Half &half, bool gaps, bool in_front, Page made)
+{
+    int n = half.to - half.from;
+    WordRange range = words.range(half.from, half.to);
+    WordEncoding code = words.encoding(range);
+    if (half.last)
+    {
+        WordRange more = range;
+        more.expect(n, kMaxEntries);
+        WordEncoding wide = choose_encoding(more);
+        if (word_capacity(shape, wide, 0) >= n)  // else what is expected needs more room than there is
+            code = wide;
+    }
+    WordFiller fill(shape, made, code);
+    fill.low(half.low);
+    fill.high(half.high);
+    if (half.low_unknown)
         tail(made)->flags |= kLowUnknown;
     int extra = gaps ? fill.gaps_for(n) : 0;
-    for (; in_front && extra > 0; extra--)
-        fill.gap();
-    fill.add(&words.word(from), words.tids(from), n, extra);
+    Arrangement made_of;
+    made_of.gaps(in_front ? extra : 0);
+    made_of.add(words.slot(half.from), n, in_front ? 0 : extra);
+    words.copy(made_of, &fill);
 }
 }  // namespace
 
 void divide_words(const Tree &tree, Page page, int slot, Entry entry, Division *d)
 {
     const WordShape &shape = word_shape(*tree.schema, page);
-    Words words;
-    words.gather(page, slot, word_of(shape, entry), entry->t_tid);
+    Words words(page, slot, word_of(shape, entry), entry->t_tid);
     int first_right = choose_first_right(shape, page, words, goal_of(tree, page, words)), n = words.count();
 
     EntrySpace left, right;
@@ -171,16 +181,16 @@ void divide_words(const Tree &tree, Page page, int slot, Entry entry, Division *
     Entry first = make_word_entry(shape, words.word(first_right), words.tid(first_right), &right);
     d->separator = make_separator(*tree.schema, last, first, true);
 
-    bool gaps = !is_rightmost(page) && words.added() != n - 1, unknown = has_flag(page, kLowUnknown);
-    fill(shape, d->right.data, words.from(first_right), words, first_right, n, d->separator, Codec::high(page), false,
-         gaps, false, is_rightmost(page));
-    d->shorten = words.added() >= first_right;
-    d->kept_slots = 0;
-    if (d->shorten)
-        for (int left = 0; left < first_right; d->kept_slots++)
-            left += !WordCodec::is_gap(page, d->kept_slots);
-    else
-        fill(shape, d->left.data, words.before(first_right), words, 0, first_right, Codec::low(page), d->separator,
-             unknown && Codec::low(page) == nullptr, gaps, is_leftmost(page) && words.added() == 0, false);
+    bool gaps = !is_rightmost(page) && words.added() != n - 1;
+    fill(shape, words, {first_right, n, d->separator, Codec::high(page), false, is_rightmost(page)}, gaps, false,
+         d->right.data);
+    // Where gaps are wanted, the left half is made anew, too: the next insert would do it.
+    d->shorten = words.added() >= first_right && !gaps;
+    d->kept_slots = d->shorten ? *words.slot(first_right - 1) + 1 : 0;
+    if (!d->shorten)
+        fill(shape, words,
+             {0, first_right, Codec::low(page), d->separator,
+              has_flag(page, kLowUnknown) && Codec::low(page) == nullptr, false},
+             gaps, is_leftmost(page) && words.added() == 0, d->left.data);
 }
 }  // namespace steady

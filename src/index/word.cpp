@@ -8,75 +8,72 @@ using namespace words;
 
 namespace
 {
-// The first of `n` keys that is not below `delta`; `key(i)` reads one. No branch depends on a key, so the processor
-// can't guess ahead and fetch what comes next: that is said to it, for the first three probes and for what is left
-// then.
+// The first of `n` keys, each `width` bytes from the next, that is not below `delta`; `key(at)` reads one. No branch
+// depends on a key, so the processor can't guess ahead and fetch what comes next: that is said to it, for the first
+// three probes and for what is left then.
 template <class T, class Key>
 int lower_bound(const char *keys, int width, int n, const T &delta, Key key)
 {
-    int first = 0, few = 8 * kCacheLine / width;
+    const char *first = keys;
+    int few = 8 * kCacheLine / width;
+    auto halve = [&] {
+        int half = n / 2;
+        first += key(first + (half - 1) * width) < delta ? half * width : 0;
+        n -= half;
+    };
     if (n > few)
     {
         for (int i = 1; i < 8; i++)
             __builtin_prefetch(keys + n * i / 8 * width);
         while (n > few)
-        {
-            int half = n / 2;
-            first += key(first + half - 1) < delta ? half : 0;
-            n -= half;
-        }
+            halve();
         for (int i = 0; i < n * width; i += kCacheLine)
-            __builtin_prefetch(keys + first * width + i);
+            __builtin_prefetch(first + i);
     }
     while (n > 1)
-    {
-        int half = n / 2;
-        first += key(first + half - 1) < delta ? half : 0;
-        n -= half;
-    }
-    return first + (n == 1 && key(first) < delta);
+        halve();
+    return entries_in(first - keys, width) + (n == 1 && key(first) < delta);
 }
 
 // Keys as long as an integer of the machine.
 template <class T>
-int find_integer(const char *keys, int n, uint64 delta)
+int find_integer(const char *keys, int width, int n, uint64 delta)
 {
-    return lower_bound(keys, sizeof(T), n, static_cast<T>(delta), [keys](int i) {
+    return lower_bound(keys, width, n, static_cast<T>(delta), [](const char *at) {
         T value;
-        memcpy(&value, keys + i * sizeof(T), sizeof value);
+        memcpy(&value, at, sizeof value);
         return value;
     });
 }
 
 int find_key(Page page, const WordHead *h, const Word &delta)
 {
-    const char *keys = keys_of(page);
-    int n = h->slots, width = h->code.key_width;
-    if (width == 0)
+    const char *keys = key_of(page, 0);
+    int n = WordCodec::slots(page), width = h->code.entry_width(), bytes = h->code.key_width;
+    if (bytes == 0)
         return 0;
     if (kLittleEndian)
-        switch (width)
+        switch (bytes)
         {
             case 1:
-                return find_integer<uint8>(keys, n, delta.low);
+                return find_integer<uint8>(keys, width, n, delta.low);
             case 2:
-                return find_integer<uint16>(keys, n, delta.low);
+                return find_integer<uint16>(keys, width, n, delta.low);
             case 4:
-                return find_integer<uint32>(keys, n, delta.low);
+                return find_integer<uint32>(keys, width, n, delta.low);
             case 8:
-                return find_integer<uint64>(keys, n, delta.low);
+                return find_integer<uint64>(keys, width, n, delta.low);
         }
-    if (width < 8)
-        return lower_bound(keys, width, n, delta.low, [=](int i) { return load_bytes(keys + i * width, width); });
-    if (width <= 16)
-        return lower_bound(keys, width, n, delta.rest(),
-                           [=](int i) { return get_delta(keys + i * width, width).rest(); });
-    return lower_bound(keys, width, n, delta, [=](int i) { return get_delta(keys + i * width, width); });
+    if (bytes < 8)
+        return lower_bound(keys, width, n, delta.low, [=](const char *at) { return load_bytes(at, bytes); });
+    if (bytes <= 16)
+        return lower_bound(keys, width, n, delta.rest(), [=](const char *at) { return get_delta(at, bytes).rest(); });
+    return lower_bound(keys, width, n, delta, [=](const char *at) { return get_delta(at, bytes); });
 }
 
 bool has_key(Page page, const WordHead *h, int slot, const Word &delta)
 {
-    return get_delta(keys_of(page) + slot * h->code.key_width, h->code.key_width) == delta;
+    return get_delta(key_of(page, slot), h->code.key_width) == delta;
 }
 }  // namespace
 
@@ -128,8 +125,8 @@ int word_fill(const WordShape &shape, const WordEncoding &code, int free)
 
 int word_capacity(const WordShape &shape, const WordEncoding &code, int free)
 {
-    int end = tids_end_of(shape);
-    int bits = 8 * (code.key_width + code.tid_width) + 5;
+    int end = fences_at_of(shape);
+    int bits = 8 * code.entry_width() + 5;
     int n = std::min(kMaxEntries, (end - kGapsAt - free) * 8 / bits);
     while (n > 0 && !has_room(code, n, end, n, free))
         n--;
@@ -163,26 +160,20 @@ int WordCodec::live(Page page)
     return slots(page) - count_gaps(page);
 }
 
-int WordCodec::key_offset(Page page, int slot)
-{
-    const WordHead *h = word_head(page);
-    return keys_at(h) + slot * h->code.key_width;
-}
-
 Word WordCodec::word(Page page, int slot)
 {
     const WordHead *h = word_head(page);
-    return h->code.base + get_delta(keys_of(page) + slot * h->code.key_width, h->code.key_width);
+    return h->code.base + get_delta(key_of(page, slot), h->code.key_width);
 }
 
-void WordCodec::copy_keys(Page page, int from, int to, char *keys)
+void WordCodec::copy_entries(Page page, int from, int to, char *entries)
 {
-    memcpy(keys, page + key_offset(page, from), (to - from) * word_head(page)->code.key_width);
+    memcpy(entries, entry_of(page, from), (to - from) * entry_bytes(page));
 }
 
-Word WordCodec::read_key(const WordEncoding &code, const char *from)
+Word WordCodec::read_key(const WordEncoding &code, const char *entry)
 {
-    return code.base + get_delta(from, code.key_width);
+    return code.base + get_delta(entry + code.tid_width, code.key_width);
 }
 
 ItemPointerData WordCodec::tid(Page page, int slot)
@@ -194,7 +185,7 @@ int WordCodec::find(Page page, const WordPlace &place)
 {
     const WordHead *h = word_head(page);
     const WordEncoding &code = h->code;
-    int n = h->slots;
+    int n = slots(page);
     if (place.word < code.base)
         return 0;
     Word delta = place.word - code.base;
@@ -236,7 +227,7 @@ int WordCodec::compare(Page page, const WordPlace &place, int slot)
     const WordEncoding &code = h->code;
     if (place.word < code.base)
         return -1;
-    Word delta = place.word - code.base, key = get_delta(keys_of(page) + slot * code.key_width, code.key_width);
+    Word delta = place.word - code.base, key = get_delta(key_of(page, slot), code.key_width);
     if (delta != key)
         return delta < key ? -1 : 1;
     uint64 tid = tid_number(WordTids(page)[slot]);
@@ -252,40 +243,63 @@ const char *WordCodec::frame_fault(Page page)
     if (header(page)->pd_lower < kGapsAt)
         return "page header is damaged";
     if ((code.key_width > 16 && code.key_width != kLongest) || code.tid_width < 1 || code.tid_width > 6 ||
-        (code.offset_bits != 9 && code.offset_bits != 16) || h->capacity > kMaxEntries || h->slots > h->capacity ||
-        h->tids_end > kTailAt)
+        (code.offset_bits != 9 && code.offset_bits != 16) || h->capacity > kMaxEntries || h->fences_at > kTailAt ||
+        h->last_gaps > h->capacity)
         return "page has an impossible encoding";
-    if (keys_at(h) + h->slots * code.key_width != header(page)->pd_lower ||
-        h->tids_end - h->slots * code.tid_width != header(page)->pd_upper)
+    if (header(page)->pd_lower < entries_at(h) || header(page)->pd_upper != h->fences_at || slots(page) > h->capacity ||
+        entry_offset(page, slots(page)) != header(page)->pd_lower)
         return "page's entries are not where its header says";
     return nullptr;
+}
+
+// Is whatever a page in this encoding can write a word of values without NULLs?
+static bool all_possible(const WordShape &shape, const WordEncoding &code)
+{
+    Word last = code.base + most(code.key_width);
+    if (last < code.base || (code.base & shape.fixed_bits) != shape.no_nulls)
+        return false;
+    // All in between have the bits above the highest one in which the ends differ.
+    Word varies = {code.base.high ^ last.high, code.base.mid ^ last.mid, code.base.low ^ last.low};
+    auto up_to = [](uint64 bits) { return bits == 0 ? 0 : PG_UINT64_MAX >> std::countl_zero(bits); };
+    if (varies.high != 0)
+        varies = {up_to(varies.high), PG_UINT64_MAX, PG_UINT64_MAX};
+    else if (varies.mid != 0)
+        varies = {0, up_to(varies.mid), PG_UINT64_MAX};
+    else
+        varies.low = up_to(varies.low);
+    return (varies & shape.fixed_bits) == Word{};
 }
 
 const char *WordCodec::fault(const WordShape &shape, Page page)
 {
     const WordHead *h = word_head(page);
     const PageTail *t = tail(page);
-    if (h->tids_end != tids_end_of(shape))
+    if (h->fences_at != fences_at_of(shape))
         return "page has another place for its fences than its index";
-    if ((t->low != 0 && t->low != h->tids_end) || (t->high != 0 && t->high != h->tids_end + shape.fence_size))
+    if ((t->low != 0 && t->low != h->fences_at) || (t->high != 0 && t->high != h->fences_at + shape.fence_size))
         return "fence lies outside of its place";
     if (t->waste != 0 || (t->flags & (kHasPostings | kAppending)) != 0 || t->level != 0)
         return "page has what only a page of index tuples can have";
-    for (int i = h->slots; i < gap_bytes(h->capacity) * 8; i++)
-        if (is_gap(page, i))
-            return "page has gaps behind its last slot";
-    if (h->slots > 0 && live(page) == 0)
+    int n = slots(page), gaps = count_gaps(page, 0, n);
+    if (count_gaps(page, n, gap_bytes(h->capacity) * 8) > 0)
+        return "page has gaps behind its last slot";
+    if (n > 0 && n == gaps)
         return "page has gaps but no entry";
     WordTids tids(page);
-    const char *keys = keys_of(page);
-    int width = h->code.key_width;
-    bool rows = true, possible = true;
+    bool rows = true;
+    each(page, [&](int i) { rows &= is_row(tids[i]); });
+    if (!rows)
+        return "TID is invalid";
+    if (all_possible(shape, h->code))
+        return nullptr;
+    const char *keys = key_of(page, 0);
+    int width = h->code.entry_width(), bytes = h->code.key_width;
+    bool possible = true;
     each(page, [&](int i) {
-        Word key = h->code.base + get_delta(keys + i * width, width);
-        rows &= is_row(tids[i]);
+        Word key = h->code.base + get_delta(keys + i * width, bytes);
         possible &= key >= h->code.base && !impossible(shape, key);
     });
-    return !rows ? "TID is invalid" : !possible ? "key is none of the index's types" : nullptr;
+    return !possible ? "key is none of the index's types" : nullptr;
 }
 
 int WordCodec::out_of_order(Page page)

@@ -1,12 +1,14 @@
 // The word codec: leaves whose keys are words (word_key.hpp). No buffers and no locks here.
 //
-//   PageHeader | WordHead | gaps | keys -> ... hole ... <- TIDs | low fence | high key | PageTail
+//   PageHeader | WordHead | gaps | entries -> ... hole ... | low fence | high key | PageTail
 //
-// Keys are offsets from the page's base, all of one width; TIDs are numbers of one width, the first one highest. Both
-// are dense arrays by slot, in order. A bit for each slot says whether it is a gap. A gap keeps what was there, repeats
-// a neighbour, or holds the smallest that there may be: either way it is in order, so that a search need not know. An
-// insert shifts slots up to the nearest gap only, which keeps its log record short, and a removal just sets bits.
-// Entries and slots have the same numbers; equal keys need no posting lists, since a key is an offset of a few bytes.
+// An entry is its TID, a number of one width, and behind it its key, an offset from the page's base, of another. The
+// entries are one dense array, in order, so that the log of a change has them in one place. A bit for each slot says
+// whether it is a gap. A gap keeps what was there, repeats a neighbour, or holds the smallest that there may be: either
+// way it is in order, so that a search need not know. An insert shifts slots up to the nearest gap only, which keeps
+// its log record short, and a removal just sets bits. How many slots there are is told by pd_lower alone: an entry that
+// comes behind all others logs this and itself. Entries and slots have the same numbers; equal keys need no posting
+// lists, since a key is an offset of a few bytes.
 //
 // An entry that can't be written as offsets from what the page has needs the page made anew (compact), or a split.
 #pragma once
@@ -25,21 +27,55 @@ struct WordEncoding
     uint8 tid_width;    // bytes: 1 to 6
     uint8 offset_bits;  // of a TID's offset number, below that of its block
     uint8 unused[5];
+
+    int entry_width() const
+    {
+        return tid_width + key_width;
+    }
 };
+inline bool same_encoding(const WordEncoding &a, const WordEncoding &b)
+{
+    return a.base == b.base && a.key_width == b.key_width && a.tid_width == b.tid_width &&
+           a.offset_bits == b.offset_bits;
+}
 
 struct WordHead
 {
     WordEncoding code;
-    uint16 slots;
-    uint16 capacity;  // the most slots that the bitmap of gaps has room for
-    uint16 tids_end;  // offset of the TIDs' upper end: the fences' place begins here
+    uint16 capacity;   // the most slots that the bitmap of gaps has room for
+    uint16 fences_at;  // offset of the fences' place
+    uint16 last_gaps;  // so many are left when the page is divided
     uint16 unused;
 };
 static_assert(sizeof(WordHead) == 40 && sizeof(WordHead) == MAXALIGN(sizeof(WordHead)));
+constexpr int kMaxEntryWidth = 30;
 
 inline WordHead *word_head(Page page)
 {
     return reinterpret_cast<WordHead *>(page + kContents);
+}
+
+constexpr int kGapsAt = kContents + sizeof(WordHead);
+
+constexpr int gap_bytes(int capacity)
+{
+    return (capacity + 63) / 64 * static_cast<int>(sizeof(uint64));
+}
+inline int entries_at(const WordHead *h)
+{
+    return kGapsAt + gap_bytes(h->capacity);
+}
+
+// How many entries so many bytes are. A division would take longer than many a search.
+inline int entries_in(int bytes, int width)
+{
+    static constexpr auto kShares = [] {
+        std::array<uint64, kMaxEntryWidth + 1> shares{};
+        for (uint64 i = 1; i < shares.size(); i++)
+            shares[i] = PG_UINT32_MAX / i + 1;
+        return shares;
+    }();
+    return static_cast<int>(static_cast<uint64>(bytes) * kShares[width] >> 32);
 }
 
 // What can be written in an encoding.
@@ -105,12 +141,13 @@ struct WordCodec
 
     static int slots(Page page)
     {
-        return word_head(page)->slots;
+        const WordHead *h = word_head(page);
+        return entries_in(header(page)->pd_lower - entries_at(h), h->code.entry_width());
     }
     static bool is_gap(Page page, int slot);
     static const uint64 *gaps(Page page)  // bit i: slot i is one
     {
-        return reinterpret_cast<const uint64 *>(page + kContents + sizeof(WordHead));
+        return reinterpret_cast<const uint64 *>(page + kGapsAt);
     }
     static int gaps_between(Page page, int from, int to);
     static int next(Page page, int slot);
@@ -132,17 +169,19 @@ struct WordCodec
 
     static Word word(Page page, int slot);
     static ItemPointerData tid(Page page, int slot);
-    // The keys of slots [from, to) as the page writes them, one behind the other, and one of them back.
-    static void copy_keys(Page page, int from, int to, char *keys);
-    static Word read_key(const WordEncoding &, const char *from);
+    // The entries of slots [from, to) as the page writes them, one behind the other, and the key of one of them.
+    static void copy_entries(Page page, int from, int to, char *entries);
+    static Word read_key(const WordEncoding &, const char *entry);
 
-    // What an entry takes, and where its key lies on the page.
+    // What an entry takes, and where it lies on the page.
     static int entry_bytes(Page page)
     {
-        const WordEncoding &code = word_head(page)->code;
-        return code.key_width + code.tid_width;
+        return word_head(page)->code.entry_width();
     }
-    static int key_offset(Page page, int slot);
+    static int entry_offset(Page page, int slot)
+    {
+        return entries_at(word_head(page)) + slot * entry_bytes(page);
+    }
 
     // The first slot (maybe a gap) whose word and TID are not before the place.
     static int find(Page page, const WordPlace &place);
@@ -176,7 +215,7 @@ class WordTids
 {
   public:
     explicit WordTids(Page page)
-        : code_(word_head(page)->code), first_(page + word_head(page)->tids_end - code_.tid_width),
+        : code_(word_head(page)->code), width_(code_.entry_width()), first_(page + entries_at(word_head(page))),
           mask_((UINT64CONST(1) << (8 * code_.tid_width)) - 1)
     {
     }
@@ -185,7 +224,7 @@ class WordTids
     uint64 written(int slot) const
     {
         uint64 value;
-        memcpy(&value, first_ - slot * code_.tid_width, sizeof value);
+        memcpy(&value, first_ + slot * width_, sizeof value);
 #ifdef WORDS_BIGENDIAN
         value = pg_bswap64(value);
 #endif
@@ -202,26 +241,54 @@ class WordTids
 
   private:
     WordEncoding code_;
+    int width_;
     const char *first_;
     uint64 mask_;
+};
+
+// Where the slots of a page that is made anew come from: from slots of the old one, or they are gaps, or the new entry.
+struct Arrangement
+{
+    static constexpr int16 kGap = -1, kNew = -2;
+
+    int n = 0;
+    int16 from[kMaxEntries + 1];
+
+    void gaps(int count)
+    {
+        std::fill_n(from + n, count, kGap);
+        n += count;
+    }
+    // `count` slots, and so many gaps spread evenly among them, each behind one.
+    void add(const int16 *slots, int count, int gaps)
+    {
+        for (int i = 0, due = 0; i < count; i++)
+        {
+            from[n++] = slots[i];
+            for (due += gaps; due >= count; due -= count)
+                from[n++] = kGap;
+        }
+    }
 };
 
 // Fills a leaf from words in order.
 class WordFiller
 {
   public:
+    explicit WordFiller(Page page) : page_(page)
+    {
+    }
     // An empty leaf in this encoding.
     WordFiller(const WordShape &, Page page, const WordEncoding &);
     void low(Entry pivot);
     void high(Entry pivot);
     // Links, flags and fences of another leaf.
     void frame_of(Page like);
-    void add(const Word &, const ItemPointerData &);
-    // That of another page's slot, which can be written here.
-    void copy(Page from, int slot);
     // `n` of them, with so many gaps spread among them. TIDs as tid_number() has them.
     void add(const Word *words, const uint64 *tids, int n, int gaps);
-    void gap();  // repeats the last entry; in front of all, the smallest that the page could write
+    // Those of another page, which can be written here, and a new one. Gaps repeat what is in front of them; in front
+    // of all, the smallest that the page can write.
+    void arrange(Page from, const Arrangement &, const Word &, uint64 tid);
     int capacity() const
     {
         return word_head(page_)->capacity;
@@ -234,6 +301,7 @@ class WordFiller
     }
 
   private:
+    void laid_out();
     Page page_;
 };
 }  // namespace steady

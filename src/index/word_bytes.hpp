@@ -6,57 +6,53 @@
 
 namespace steady::words
 {
-inline constexpr int kGapsAt = kContents + sizeof(WordHead);
-
-constexpr int gap_bytes(int capacity)
-{
-    return (capacity + 63) / 64 * static_cast<int>(sizeof(uint64));
-}
-
-inline int keys_at(const WordHead *h)
-{
-    return kGapsAt + gap_bytes(h->capacity);
-}
 inline uint64 *gaps_of(Page page)
 {
     return reinterpret_cast<uint64 *>(page + kGapsAt);
 }
-inline char *keys_of(Page page)
-{
-    return page + keys_at(word_head(page));
-}
-// Of the slots [0, n) the TIDs begin here; that of slot n - 1 comes first.
-inline char *tids_from(Page page, int n)
+inline char *entry_of(Page page, int slot)
 {
     const WordHead *h = word_head(page);
-    return page + h->tids_end - n * h->code.tid_width;
+    return page + entries_at(h) + slot * h->code.entry_width();
+}
+inline char *entries_of(Page page)
+{
+    return page + entries_at(word_head(page));
+}
+inline char *key_of(Page page, int slot)
+{
+    return entry_of(page, slot) + word_head(page)->code.tid_width;
 }
 
 inline void set_slots(Page page, int n)
 {
-    WordHead *h = word_head(page);
-    h->slots = n;
-    header(page)->pd_lower = keys_at(h) + n * h->code.key_width;
-    header(page)->pd_upper = h->tids_end - n * h->code.tid_width;
+    header(page)->pd_lower = entry_of(page, n) - page;
 }
 
 inline void note_slots_count(Page page, Patch &patch)
 {
-    patch.note_header();
-    patch.note_field(page, word_head(page)->slots);
+    patch.note_field(page, header(page)->pd_lower);
 }
-inline void note_keys(Page page, int from, int to, Patch &patch)
+inline void note_entries(Page page, int from, int to, Patch &patch)
 {
-    const WordHead *h = word_head(page);
-    patch.note(keys_at(h) + from * h->code.key_width, (to - from) * h->code.key_width);
-}
-inline void note_tids(Page page, int from, int to, Patch &patch)
-{
-    patch.note(tids_from(page, to) - page, (to - from) * word_head(page)->code.tid_width);
+    patch.note(WordCodec::entry_offset(page, from), (to - from) * WordCodec::entry_bytes(page));
 }
 inline void note_gaps(int from, int to, Patch &patch)
 {
     patch.note(kGapsAt + from / 8, (to + 7) / 8 - from / 8);
+}
+
+template <int n>
+void copy_bytes(char *to, const char *from)
+{
+    char bytes[n];
+    memcpy(bytes, from, n);
+    memcpy(to, bytes, n);
+}
+// Copies an entry, and what is behind it: there the next one comes, and behind the last one is the zone's room.
+inline void copy_entry(char *to, const char *from, int width)
+{
+    width <= 16 ? copy_bytes<16>(to, from) : copy_bytes<32>(to, from);
 }
 
 inline void set_gap(Page page, int slot, bool gap)
@@ -185,32 +181,34 @@ inline int width_of(const Word &delta)
     return delta.mid != 0 ? 8 + (std::bit_width(delta.mid) + 7) / 8 : (std::bit_width(delta.low) + 7) / 8;
 }
 
-inline void put_tid(Page page, const WordHead *h, int slot, uint64 written)
-{
-    store_bytes(page + h->tids_end - (slot + 1) * h->code.tid_width, h->code.tid_width, written);
-}
-
 // Within the encoding's limits.
 inline uint64 write_tid(const WordEncoding &code, uint64 tid)
 {
     return tid >> 16 << code.offset_bits | (tid & 0xffff);
 }
 
-// Does a page in this encoding have room for `slots`, their place in the zone, and `free` bytes?
-inline bool has_room(const WordEncoding &code, int capacity, int tids_end, int slots, int free)
+inline bool can_write(const WordEncoding &code, const Word &word, uint64 tid)
 {
-    return slots <= capacity && static_cast<int>(MAXALIGN(kGapsAt + gap_bytes(capacity) + slots * code.key_width)) +
-                                        static_cast<int>(MAXALIGN(zone_size(slots))) + slots * code.tid_width + free <=
-                                    tids_end;
+    uint64 block = tid >> 16, offset = tid & 0xffff;
+    return word >= code.base && width_of(word - code.base) <= code.key_width && offset >> code.offset_bits == 0 &&
+           block <= low_bytes(code.tid_width) >> code.offset_bits;
+}
+
+// Does a page in this encoding have room for `slots`, their place in the zone, and `free` bytes?
+inline bool has_room(const WordEncoding &code, int capacity, int fences_at, int slots, int free)
+{
+    return slots <= capacity && static_cast<int>(MAXALIGN(kGapsAt + gap_bytes(capacity) + slots * code.entry_width())) +
+                                        static_cast<int>(MAXALIGN(zone_size(slots))) + free <=
+                                    fences_at;
 }
 
 inline bool can_grow(Page page)
 {
     const WordHead *h = word_head(page);
-    return has_room(h->code, h->capacity, h->tids_end, h->slots + 1, 0);
+    return has_room(h->code, h->capacity, h->fences_at, WordCodec::slots(page) + 1, 0);
 }
 
-inline int tids_end_of(const WordShape &shape)
+inline int fences_at_of(const WordShape &shape)
 {
     return kTailAt - 2 * shape.fence_size;
 }

@@ -5,68 +5,64 @@ namespace steady
 {
 using namespace words;
 
-// The last gaps of a page are far from most inserts, which log all that they shift: a split is cheaper. So some are
-// left. That takes space: random keys of eight bytes fill their pages to 74 per cent, to 77 if only 1/64 is left.
-static int last_gaps(int slots)
+// The last gaps of a page are far from most inserts, which log all that they shift: dividing the page is cheaper. So
+// some are left, fewer where few were laid out, since the page was full. That takes space: with an eighth in the place
+// of a sixth, an index of random keys is two per cent smaller, and logs five per cent more.
+static int last_gaps(int slots, bool many)
 {
-    return slots / 16;
+    return slots / (many ? 6 : 16);
 }
 
 bool WordCodec::fits(Page page, const Word &word, const ItemPointerData &tid)
 {
-    return WordLimits(word_head(page)->code).hold(word, tid_number(tid)) &&
-           (can_grow(page) || count_gaps(page) > last_gaps(slots(page)));
+    const WordHead *h = word_head(page);
+    if (!can_write(h->code, word, tid_number(tid)))
+        return false;
+    if (can_grow(page))
+        return true;
+    int spare = -h->last_gaps;
+    for (int i = 0, n = slots(page); i < n && spare <= 0; i += 64)
+        spare += count_gaps(page, i, std::min(i + 64, n));
+    return spare > 0;
 }
 
 static void put(Page page, int slot, const Word &word, const ItemPointerData &tid)
 {
     const WordHead *h = word_head(page);
     Assert(WordLimits(h->code).hold(word, tid_number(tid)));
-    put_delta(keys_of(page) + slot * h->code.key_width, h->code.key_width, word - h->code.base);
-    put_tid(page, h, slot, write_tid(h->code, tid_number(tid)));
+    store_bytes(entry_of(page, slot), h->code.tid_width, write_tid(h->code, tid_number(tid)));
+    put_delta(key_of(page, slot), h->code.key_width, word - h->code.base);
 }
 
-// An insert that would shift more slots than this first spreads the gaps anew, if they would be so close to one another
-// that it is worth the log record.
-constexpr int kFarGap = 40;
+// An insert that would shift more slots than this first spreads the gaps anew, if that is worth the log record: if
+// there is room for new ones, so close to one another, or if those that there are lie elsewhere and are that many.
+constexpr int kFarGap = 80;
 constexpr int kCloseGap = 12;
+constexpr int kManyGaps = 4;
 
-// Where the slots of a page made anew come from: a slot of the old one, or -1 for a gap.
-struct Arrangement
+// The page's entries with `gaps` gaps spread evenly among them. `slot`, one of the page's, is kept up to date: where an
+// entry is about to come. If that is before all others of the index, more will, and the gaps are theirs.
+static void spread(Page page, int gaps, int *slot, Arrangement *made)
 {
+    int16 live[kMaxEntries + 1];
     int n = 0;
-    int16 from[kMaxEntries];
-
-    // The page's entries with `gaps` gaps spread evenly among them. `slot`, one of the page's, is kept up to date:
-    // where an entry is about to come. If that is before all others of the index, more will, and the gaps are theirs.
-    void spread(Page page, int gaps, int *slot)
+    WordCodec::each(page, [&](int i) { live[n++] = i; });
+    int behind = std::lower_bound(live, live + n, *slot) - live;
+    if (n > 0 && is_leftmost(page) && behind == 0)
     {
-        int live = WordCodec::live(page), added = 0, wanted = *slot, at = -1;
-        if (live > 0 && is_leftmost(page) && wanted <= WordCodec::next(page, 0))
-        {
-            std::fill_n(from, gaps, -1);
-            n = gaps;
-            gaps = 0;
-        }
-        for (int i = WordCodec::next(page, 0); i < WordCodec::slots(page); i = WordCodec::next(page, i + 1))
-        {
-            if (i >= wanted && at < 0)
-                at = n;
-            from[n++] = i;
-            added++;
-            for (int due = added * gaps / live - (added - 1) * gaps / live; due > 0; due--)
-                from[n++] = -1;
-        }
-        *slot = at < 0 ? n : at;
+        made->gaps(gaps);
+        gaps = 0;
     }
-};
+    made->add(live, n, gaps);
+    *slot = behind == n ? made->n : std::find(made->from, made->from + made->n, live[behind]) - made->from;
+}
 
 static int most_slots(Page page)
 {
     const WordHead *h = word_head(page);
-    int n = h->slots;
-    while (has_room(h->code, h->capacity, h->tids_end, n + 1, 0))
-        n++;
+    int n = h->capacity;
+    while (n > 0 && !has_room(h->code, h->capacity, h->fences_at, n, 0))
+        n--;
     return n;
 }
 
@@ -74,58 +70,40 @@ static int most_slots(Page page)
 // nothing was changed.
 static bool spread_gaps(Page page, ZoneCarrier &zone, int *slot, Patch &patch)
 {
-    const WordHead *h = word_head(page);
-    int kw = h->code.key_width, tw = h->code.tid_width, live = WordCodec::live(page);
-    int gaps = most_slots(page) - live;
+    int live = WordCodec::live(page), room = most_slots(page) - WordCodec::slots(page);
+    int gaps = room + WordCodec::slots(page) - live;
     // At the right edge keys may go on to ascend.
     if (is_rightmost(page))
         gaps /= 2;
-    if (live == 0 || gaps < live / kCloseGap)
+    if (live == 0 || (room < live / kCloseGap && gaps < live / kManyGaps) || gaps < live / kCloseGap)
         return false;
     Arrangement made;
-    made.spread(page, gaps, slot);
-
-    char keys[BLCKSZ], tids[BLCKSZ];
-    memcpy(keys, keys_of(page), h->slots * kw);
-    memcpy(tids, tids_from(page, h->slots), h->slots * tw);
-    const char *tids_top = tids + h->slots * tw;
-    memset(gaps_of(page), 0, gap_bytes(h->capacity));
-    set_slots(page, made.n);
-    for (int i = 0, from = -1; i < made.n; i++)
-    {
-        if (made.from[i] >= 0)
-            from = made.from[i];
-        else
-            set_gap(page, i, true);
-        if (from < 0)
-        {
-            memset(keys_of(page) + i * kw, 0, kw);
-            memset(tids_from(page, i + 1), 0, tw);
-            continue;
-        }
-        memcpy(keys_of(page) + i * kw, keys + from * kw, kw);
-        memcpy(tids_from(page, i + 1), tids_top - (from + 1) * tw, tw);
-    }
+    spread(page, gaps, slot, &made);
+    PGAlignedBlock old;
+    memcpy(old.data, page, header(page)->pd_lower);
+    memset(gaps_of(page), 0, gap_bytes(word_head(page)->capacity));
+    set_slots(page, 0);
+    WordFiller(page).arrange(old.data, made, {}, 0);
     zone.arrange(made.from, made.n);
     note_slots_count(page, patch);
-    note_gaps(0, gap_bytes(h->capacity) * 8, patch);
-    note_keys(page, 0, made.n, patch);
-    note_tids(page, 0, made.n, patch);
+    patch.note_field(page, word_head(page)->last_gaps);
+    note_gaps(0, gap_bytes(word_head(page)->capacity) * 8, patch);
+    note_entries(page, 0, made.n, patch);
     return true;
 }
 
 void WordCodec::insert(Page page, int slot, const Word &word, const ItemPointerData &tid, Patch &patch)
 {
-    const WordHead *h = word_head(page);
     ZoneCarrier zone;
-    zone.lift(page, h->slots);
-    int left, right;
+    zone.lift(page, slots(page));
+    int left, right, n;
     // Two passes at the most: after spreading, a gap is near.
     for (bool spread = false;; spread = true)
     {
+        n = slots(page);
         left = previous_such(page, slot - 1, true);
         right = next_such(page, slot, true);
-        bool any_right = right < h->slots || can_grow(page);
+        bool any_right = right < n || can_grow(page);
         Assert(left >= 0 || any_right);
         if (left >= 0 && (!any_right || slot - 1 - left < right - slot))
             right = -1;
@@ -134,19 +112,18 @@ void WordCodec::insert(Page page, int slot, const Word &word, const ItemPointerD
             break;
     }
 
-    int kw = h->code.key_width, tw = h->code.tid_width;
+    int width = entry_bytes(page);
     if (right < 0)
     {
         zone.erase(left, 1);
         set_gap(page, left, false);
         note_gaps(left, left + 1, patch);
         slot--;
-        memmove(keys_of(page) + left * kw, keys_of(page) + (left + 1) * kw, (slot - left) * kw);
-        memmove(tids_from(page, slot), tids_from(page, slot + 1), (slot - left) * tw);
+        memmove(entry_of(page, left), entry_of(page, left + 1), (slot - left) * width);
     }
     else
     {
-        if (right < h->slots)
+        if (right < n)
         {
             zone.erase(right, 1);
             set_gap(page, right, false);
@@ -154,16 +131,14 @@ void WordCodec::insert(Page page, int slot, const Word &word, const ItemPointerD
         }
         else
         {
-            set_slots(page, h->slots + 1);
+            set_slots(page, n + 1);
             note_slots_count(page, patch);
         }
-        memmove(keys_of(page) + (slot + 1) * kw, keys_of(page) + slot * kw, (right - slot) * kw);
-        memmove(tids_from(page, right + 1), tids_from(page, right), (right - slot) * tw);
+        memmove(entry_of(page, slot + 1), entry_of(page, slot), (right - slot) * width);
         left = slot;
     }
     put(page, slot, word, tid);
-    note_keys(page, left, std::max(slot, right) + 1, patch);
-    note_tids(page, left, std::max(slot, right) + 1, patch);
+    note_entries(page, left, std::max(slot, right) + 1, patch);
     zone.insert(slot, 1);
     zone.drop(page);
 }
@@ -216,7 +191,7 @@ static bool set_fence(Page page, uint16 PageTail::*which, int offset, Entry pivo
     const WordHead *h = word_head(page);
     if (pivot != nullptr)
     {
-        Size size = entry_size(pivot), most = (kTailAt - h->tids_end) / 2;
+        Size size = entry_size(pivot), most = (kTailAt - h->fences_at) / 2;
         if (size > most)
             return false;
         memcpy(page + offset, pivot, IndexTupleSize(pivot));
@@ -236,13 +211,13 @@ bool WordCodec::set_low(Page page, Entry pivot, Patch &patch)
         tail(page)->flags &= ~kLowUnknown;
         patch.note_field(page, tail(page)->flags);
     }
-    return set_fence(page, &PageTail::low, word_head(page)->tids_end, pivot, patch);
+    return set_fence(page, &PageTail::low, word_head(page)->fences_at, pivot, patch);
 }
 
 bool WordCodec::set_high(Page page, Entry pivot, Patch &patch)
 {
-    int end = word_head(page)->tids_end;
-    return set_fence(page, &PageTail::high, end + (kTailAt - end) / 2, pivot, patch);
+    int at = word_head(page)->fences_at;
+    return set_fence(page, &PageTail::high, at + (kTailAt - at) / 2, pivot, patch);
 }
 
 // ---- making a page anew
@@ -251,7 +226,9 @@ WordFiller::WordFiller(const WordShape &shape, Page page, const WordEncoding &co
 {
     init_page(page, PageKind::word, 0);
     WordHead *h = word_head(page);
-    *h = {code, 0, static_cast<uint16>(word_capacity(shape, code, 0)), static_cast<uint16>(tids_end_of(shape)), 0};
+    *h = {code, static_cast<uint16>(word_capacity(shape, code, 0)), static_cast<uint16>(fences_at_of(shape)), 0, 0};
+    h->last_gaps = last_gaps(h->capacity, false);
+    header(page)->pd_upper = h->fences_at;
     memset(gaps_of(page), 0, gap_bytes(h->capacity));
     set_slots(page, 0);
 }
@@ -270,104 +247,130 @@ void WordFiller::high(Entry pivot)
     WordCodec::set_high(page_, pivot, none);
 }
 
-void WordFiller::add(const Word &word, const ItemPointerData &tid)
+void WordFiller::laid_out()
 {
-    int slot = count();
-    set_slots(page_, slot + 1);
-    put(page_, slot, word, tid);
+    int gaps = count_gaps(page_);
+    word_head(page_)->last_gaps = last_gaps(capacity(), gaps > 0 && gaps >= (count() - gaps) / kManyGaps);
 }
 
-void WordFiller::copy(Page from, int slot)
+// Entries are written with the zeroes of whole integers behind them: what comes next is written over these, and behind
+// the last one is the room of the zone.
+static void put_long_delta(char *at, const Word &delta)
 {
-    const WordHead *h = word_head(page_), *other = word_head(from);
-    int width = h->code.key_width, other_width = other->code.key_width, to = count();
-    if (h->code.tid_width != other->code.tid_width || h->code.offset_bits != other->code.offset_bits || width > 8 ||
-        other_width > 8)
-        return add(WordCodec::word(from, slot), WordCodec::tid(from, slot));
-    set_slots(page_, to + 1);
-    // Both offsets are short, and so the difference of the bases is.
-    uint64 move = other->code.base.low - h->code.base.low;
-    store_bytes(keys_of(page_) + to * width, width, load_bytes(keys_of(from) + slot * other_width, other_width) + move);
-    memcpy(tids_from(page_, to + 1), tids_from(from, slot + 1), h->code.tid_width);
+    store_bytes(at, 8, delta.low);
+    store_bytes(at + 8, 8, delta.mid);
+    store_bytes(at + 16, 8, delta.high);
 }
 
-// Keys and TIDs are written from the lowest address up, each with the zeroes of a whole integer behind it: what comes
-// next is written over them. Behind the keys is the room of the zone.
 void WordFiller::add(const Word *words, const uint64 *tids, int n, int gaps)
 {
-    const WordHead *h = word_head(page_);
-    const WordEncoding &code = h->code;
-    int first = count(), kw = code.key_width, tw = code.tid_width, slots = 0, due = 0;
-    int16 from[kMaxEntries];  // by slot, from `first` on
-    for (int i = 0; i < n; i++)
-    {
-        Assert(WordLimits(code).hold(words[i], tids[i]));
-        from[slots++] = i;
-        for (due += gaps; due >= n; due -= n)
-        {
-            set_gap(page_, first + slots, true);
-            from[slots++] = i;
-        }
-    }
-    set_slots(page_, first + slots);
-    char *key = keys_of(page_) + first * kw, *tid = tids_from(page_, first + slots);
+    const WordEncoding &code = word_head(page_)->code;
+    int slot = count(), width = code.entry_width();
+    char *at = entry_of(page_, slot);
     auto each = [&](auto put_key) {
-        for (int i = 0; i < slots; i++, key += kw)
-            put_key(words[from[i]]);
+        for (int i = 0, due = 0; i < n; i++)
+        {
+            Assert(WordLimits(code).hold(words[i], tids[i]));
+            store_bytes(at, 8, write_tid(code, tids[i]));
+            put_key(at + code.tid_width, words[i]);
+            at += width;
+            slot++;
+            for (due += gaps; due >= n; due -= n, at += width)
+            {
+                copy_entry(at, at - width, width);
+                set_gap(page_, slot++, true);
+            }
+        }
     };
-    if (kw <= 8)
-        each([&](const Word &w) { store_bytes(key, 8, w.low - code.base.low); });
+    if (code.key_width <= 8)
+        each([&](char *to, const Word &w) { store_bytes(to, 8, w.low - code.base.low); });
     else
-        each([&](const Word &w) { put_delta(key, kw, w - code.base); });
-    auto written = [&](int i) { return write_tid(code, tids[from[i]]); };
-    int exact = std::min(slots, 8 / tw);  // behind these lies what is there already
-    for (int i = slots; i-- > exact; tid += tw)
-        store_bytes(tid, 8, written(i));
-    for (int i = exact; i-- > 0; tid += tw)
-        store_bytes(tid, tw, written(i));
+        each([&](char *to, const Word &w) { put_long_delta(to, w - code.base); });
+    set_slots(page_, slot);
+    laid_out();
 }
 
-void WordFiller::gap()
+void WordFiller::arrange(Page from, const Arrangement &made, const Word &word, uint64 tid)
 {
-    int slot = count();
-    const WordHead *h = word_head(page_);
-    set_slots(page_, slot + 1);
-    set_gap(page_, slot, true);
-    char *key = keys_of(page_) + slot * h->code.key_width, *tid = tids_from(page_, slot + 1);
-    if (slot == 0)
+    const WordEncoding &code = word_head(page_)->code, &old = word_head(from)->code;
+    int slot = count(), width = code.entry_width(), old_width = old.entry_width();
+    const char smallest[2 * kMaxEntryWidth] = {}, *entries = entries_of(from), *last = smallest;
+    char *at = entry_of(page_, slot);
+    uint64 *bits = gaps_of(page_);
+    auto each = [&](auto copy) {
+        for (uint32 i = 0, to = slot, n = made.n; i < n; i++, to++, at += width)
+        {
+            int source = made.from[i];
+            if (source >= 0)
+                copy(entries + source * old_width);
+            else if (source == Arrangement::kGap)
+            {
+                bits[to / 64] |= UINT64CONST(1) << (to % 64);
+                copy_entry(at, last, width);
+                continue;
+            }
+            else
+            {
+                store_bytes(at, 8, write_tid(code, tid));
+                put_long_delta(at + code.tid_width, word - code.base);
+            }
+            last = at;
+        }
+    };
+    auto copy_tid = [&](const char *entry) {
+        uint64 written = load_bytes(entry, old.tid_width);
+        uint64 block = written >> old.offset_bits, offset = written & ((1u << old.offset_bits) - 1);
+        store_bytes(at, 8, write_tid(code, block << 16 | offset));
+    };
+    if (same_encoding(code, old) && width <= 16)
+        each([&](const char *entry) { copy_bytes<16>(at, entry); });
+    else if (same_encoding(code, old))
+        each([&](const char *entry) { copy_entry(at, entry, width); });
+    else if (code.key_width <= 8 && old.key_width <= 8)
     {
-        memset(key, 0, h->code.key_width);
-        memset(tid, 0, h->code.tid_width);
-        return;
+        // Both offsets are short, and so the difference of the bases is.
+        uint64 move = old.base.low - code.base.low;
+        each([&](const char *entry) {
+            copy_tid(entry);
+            store_bytes(at + code.tid_width, 8, load_bytes(entry + old.tid_width, old.key_width) + move);
+        });
     }
-    memcpy(key, key - h->code.key_width, h->code.key_width);
-    memcpy(tid, tids_from(page_, slot), h->code.tid_width);
+    else
+        each([&](const char *entry) {
+            copy_tid(entry);
+            put_long_delta(at + code.tid_width, WordCodec::read_key(old, entry) - code.base);
+        });
+    set_slots(page_, slot + made.n);
+    laid_out();
 }
 
 int WordFiller::gaps_for(int entries) const
 {
-    const WordHead *h = word_head(page_);
-    int most = h->capacity;
-    while (most > 0 && !has_room(h->code, h->capacity, h->tids_end, most, 0))
-        most--;
-    return std::max(0, most - entries);
+    return std::max(0, most_slots(page_) - entries);
 }
 
 // What is live on the page, and what is to come (`word` may be nullptr). False: nothing.
 static bool range_of(Page page, const Word *word, const ItemPointerData &tid, WordRange *range)
 {
     const WordEncoding &code = word_head(page)->code;
-    const char *keys = keys_of(page);
-    int n = 0;
-    Word least{}, most{};  // a damaged page need not be in order
-    WordCodec::each(page, [&](int i) {
-        Word delta = get_delta(keys + i * code.key_width, code.key_width);
-        least = n == 0 ? delta : std::min(least, delta);
-        most = n == 0 ? delta : std::max(most, delta);
-        n++;
-    });
+    const char *keys = key_of(page, 0);
+    int n = WordCodec::live(page), width = code.entry_width(), bytes = code.key_width;
     if (n > 0)
     {
+        // A damaged page need not be in order.
+        Word least = get_delta(keys + WordCodec::next(page, 0) * width, bytes), most = least;
+        if (bytes <= 8)
+            WordCodec::each(page, [&](int i) {
+                uint64 delta = load_bytes(keys + i * width, bytes);
+                least.low = std::min(least.low, delta);
+                most.low = std::max(most.low, delta);
+            });
+        else
+            WordCodec::each(page, [&](int i) {
+                Word delta = get_delta(keys + i * width, bytes);
+                least = std::min(least, delta);
+                most = std::max(most, delta);
+            });
         range->begin(code.base + least, tid_number(WordCodec::tid(page, WordCodec::next(page, 0))));
         range->last = code.base + most;
     }
@@ -394,7 +397,7 @@ bool WordCodec::fits_compacted(const WordShape &shape, Page page, const Word &wo
     WordRange range;
     range_of(page, &word, tid, &range);
     int most = word_capacity(shape, choose_encoding(range), gain);
-    return most - live(page) - 1 > last_gaps(most);
+    return most - live(page) - 1 > std::max<int>(word_head(page)->last_gaps, last_gaps(most, false));
 }
 
 void WordCodec::compact(const WordShape &shape, Page page, const Word *word, const ItemPointerData &tid, bool spread,
@@ -414,12 +417,8 @@ void WordCodec::compact(const WordShape &shape, Page page, const Word *word, con
     int gaps = spread && !is_rightmost(page) ? fill.gaps_for(live(page) + 1) : 0;
     int slot = word != nullptr ? find(page, {*word, tid_number(tid)}) : slots(page);
     Arrangement made_of;
-    made_of.spread(page, gaps, &slot);
-    for (int i = 0; i < made_of.n; i++)
-        if (made_of.from[i] >= 0)
-            fill.copy(page, made_of.from[i]);
-        else
-            fill.gap();
+    steady::spread(page, gaps, &slot, &made_of);
+    fill.arrange(page, made_of, {}, 0);
     zone.arrange(made_of.from, made_of.n);
     zone.drop(made.data);
     memcpy(page, made.data, BLCKSZ);
