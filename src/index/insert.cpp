@@ -18,12 +18,20 @@ struct Insertion
     Entry entry;
     SearchKey key;
     Path path;
+    const WordShape *words;  // nullptr: the index has none
+    Word word;
     Buffer leaf = InvalidBuffer;  // pinned and exclusively locked
     bool fits = false;            // there is room on it: known from when it was found
     // The first leaf that can have the key, if the entry goes to another one. Exclusively locked to the end, too, so
     // that nobody who checks the same key gets past.
     Buffer first = InvalidBuffer;
     BlockNumber last = InvalidBlockNumber;  // the last leaf that the unique check looked at
+
+    // The key's place among words.
+    WordPlace place() const
+    {
+        return {word, key.tail == Tail::before ? 0 : tid_number(key.tid)};
+    }
 };
 
 void check_entry_size(Relation rel, Relation heap, Entry entry)
@@ -90,11 +98,10 @@ static bool try_target_block(Insertion &in)
 static bool try_mapped_leaf(Insertion &in)
 {
     const Tree &tree = in.tree;
-    WordPlace place;
-    if (tree.schema->words == nullptr || !word_place(*tree.schema->words, in.key, &place))
+    if (in.words == nullptr)
         return false;
     Path path;
-    BlockNumber block = mapped_leaf(tree, place, &path);
+    BlockNumber block = mapped_leaf(tree, in.place(), &path);
     if (block == InvalidBlockNumber)
         return false;
     if (page_exists(tree.rel, block) && try_leaf(in, block))
@@ -373,11 +380,12 @@ static Place find_place(const Insertion &in)
 {
     Page page = page_of(in.leaf);
     const KeySchema &schema = *in.tree.schema;
-    Place place{Codec::find(schema, in.key, page), false};
+    bool word = in.words != nullptr && Codec::is_word(page);
+    Place place{word ? WordCodec::find(page, in.place()) : Codec::find(schema, in.key, page), false};
     int at = Codec::next(page, place.slot);
     if (at == Codec::slots(page))
         return place;
-    if (Codec::compare(schema, in.key, page, at) != 0)
+    if ((word ? WordCodec::compare(page, in.place(), at) : Codec::compare(schema, in.key, page, at)) != 0)
         return place;
     Tids tids = Codec::tids(page, at);
     bool known = false;
@@ -434,8 +442,18 @@ static void place(Insertion &in, bool unchanged, bool unique)
 
 bool insert(const Tree &tree, Datum *values, bool *nulls, ItemPointer tid, IndexUniqueCheck check, bool unchanged)
 {
-    Insertion in{.tree = tree, .entry = make_entry(*tree.schema, values, nulls, tid), .key = {}, .path = {}};
-    check_entry_size(tree.rel, tree.heap, in.entry);
+    Insertion in{.tree = tree, .entry = nullptr, .key = {}, .path = {}, .words = tree.schema->words, .word = {}};
+    EntrySpace space;
+    if (in.words != nullptr)
+    {
+        in.word = make_word(*in.words, values, nulls);
+        in.entry = make_word_entry(*in.words, in.word, *tid, &space);
+    }
+    else
+    {
+        in.entry = make_entry(*tree.schema, values, nulls, tid);
+        check_entry_size(tree.rel, tree.heap, in.entry);
+    }
     key_from_entry(*tree.schema, in.entry, tree.schema->nkeys, Tail::at_tid, &in.key);
 
     bool unique = check != UNIQUE_CHECK_NO;
@@ -481,7 +499,8 @@ bool insert(const Tree &tree, Datum *values, bool *nulls, ItemPointer tid, Index
         if (BufferIsValid(in.first))
             UnlockReleaseBuffer(in.first);
     }
-    pfree(in.entry);
+    if (in.words == nullptr)
+        pfree(in.entry);
     return is_unique;
 }
 }  // namespace steady
