@@ -75,6 +75,13 @@ INSERT INTO spec (type, value, class, coll) VALUES
 	('text', 'chr(192 + i % 300) || md5((i % 9)::text)', '', '"C"'),
 	('varchar', 'CASE i % 2 WHEN 0 THEN ''É'' ELSE ''e'' END || i % 200', '', 'ignore_case'),
 	('name', 'left(md5((i % 300)::text), i % 33)::name', '', 'ignore_case'),
+	-- compared as bytes: heads that are equal, or a whole value; long ones, and long ones compressed; zeroes
+	('text', 'repeat(chr(97 + i % 2), i % 40) || nullif(i % 3, 0)', '', '"C"'),
+	('text', 'chr(60 + i % 300) || repeat(''x'', i % 7 * 60) || i % 9', '', '"C"'),
+	('text', 'repeat(''x'', i % 4 * 900) || i % 40', '', '"C"'),
+	('text', 'chr(60 + i % 300) || repeat(''x'', i % 7 * 60) || i % 9', '', ''),
+	('text', 'repeat(chr(97 + i % 2), i % 40) || i % 3', 'text_pattern_ops', ''),
+	('bytea', 'set_byte(repeat(E''\\000'', 1 + i % 20)::bytea, i % 5 % (1 + i % 20), i * 7 % 256)', '', ''),
 	('jsonb', 'to_jsonb(i % 300)', 'jsonb_ops', ''),
 	('pair', 'ROW(i % 30, md5((i % 5)::text))::pair', 'record_image_ops', ''),
 	('int4[]', 'ARRAY[i % 5, i % 7]', 'array_ops', '');

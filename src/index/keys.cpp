@@ -25,7 +25,7 @@ static Size fixed_entry_size(TupleDesc desc)
     return size;
 }
 
-static ValueType value_type(Oid order_function)
+static ValueType value_type(Oid order_function, Oid collation)
 {
     switch (order_function)
     {
@@ -57,6 +57,11 @@ static ValueType value_type(Oid order_function)
             return ValueType::bytes6;
         case F_UUID_CMP:
             return ValueType::bytes16;
+        case F_BYTEACMP:
+        case F_BTTEXT_PATTERN_CMP:
+            return ValueType::bytes_;
+        case F_BTTEXTCMP:
+            return pg::orders_by_bytes(collation) ? ValueType::bytes_ : ValueType::none;
         default:
             return ValueType::none;
     }
@@ -97,7 +102,7 @@ KeySchema *make_schema(Relation index, MemoryContext context)
     {
         Column &c = schema->column[i];
         c.order = index_getprocinfo(index, i + 1, kOrderProc);
-        c.type = value_type(c.order->fn_oid);
+        c.type = value_type(c.order->fn_oid, index->rd_indcollation[i]);
         c.ssup.ssup_cxt = context;
         c.ssup.ssup_collation = index->rd_indcollation[i];
         c.ssup.ssup_nulls_first = (index->rd_indoption[i] & INDOPTION_NULLS_FIRST) != 0;
@@ -175,6 +180,44 @@ void key_from_entry(const KeySchema &schema, IndexTuple entry, int n, Tail tail,
     }
 }
 
+// Is a value of variable length there as it is, neither compressed nor elsewhere?
+static inline bool is_plain(const char *value)
+{
+    return VARATT_IS_1B(value) ? !VARATT_IS_1B_E(value) : VARATT_IS_4B_U(value);
+}
+
+// Order of two plain values of ValueType::bytes_.
+static inline int compare_bytes(const char *a, const char *b)
+{
+    Size a_size = VARSIZE_ANY_EXHDR(a), b_size = VARSIZE_ANY_EXHDR(b);
+    a = VARDATA_ANY(a);
+    b = VARDATA_ANY(b);
+    // Most differ in their heads.
+    uint64 a_head, b_head;
+    if (likely(a_size >= sizeof a_head && b_size >= sizeof b_head))
+    {
+        memcpy(&a_head, a, sizeof a_head);
+        memcpy(&b_head, b, sizeof b_head);
+        if (likely(a_head != b_head))
+            return pg_ntoh64(a_head) < pg_ntoh64(b_head) ? -1 : 1;
+    }
+    int order = memcmp(a, b, std::min(a_size, b_size));
+    return order != 0 ? order : (a_size > b_size) - (a_size < b_size);
+}
+
+int compare_first_bytes(const Column &c, Datum value, const char *data, Size room)
+{
+    const char *wanted = DatumGetPointer(value);
+    // A damaged length is for the whole comparison to tell of.
+    Size size = VARSIZE_ANY(data), least = VARATT_IS_1B(data) ? VARHDRSZ_SHORT : VARHDRSZ;
+    if (unlikely(!is_plain(wanted) || !is_plain(data) || size < least || size > room))
+        return 0;
+    int order = compare_bytes(wanted, data);
+    if (c.ssup.ssup_reverse)
+        INVERT_COMPARE_RESULT(order);
+    return order;
+}
+
 static inline int three_way(int64 a, int64 b)
 {
     return (a > b) - (a < b);
@@ -191,6 +234,13 @@ static inline int compare_same_type(const Column &c, Datum a, Datum b)
         case ValueType::int64_:
             order = three_way(static_cast<int64>(a), static_cast<int64>(b));
             break;
+        case ValueType::bytes_:
+            if (likely(is_plain(DatumGetPointer(a)) && is_plain(DatumGetPointer(b))))
+            {
+                order = compare_bytes(DatumGetPointer(a), DatumGetPointer(b));
+                break;
+            }
+            [[fallthrough]];
         default:
             order = c.ssup.comparator(a, b, const_cast<SortSupport>(&c.ssup));
     }

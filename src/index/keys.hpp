@@ -32,6 +32,7 @@ enum class ValueType : uint8
     float8_,
     bytes6,  // compared as bytes
     bytes16,
+    bytes_,  // of variable length, compared as bytes; one that another begins with comes first
 };
 
 struct Column
@@ -109,18 +110,23 @@ int compare_columns(const KeySchema &schema, const SearchKey &key, IndexTuple en
 // The operator family's order function for these two types; nullptr if it has none. Looked up once in a schema's life.
 FmgrInfo *order_function(const KeySchema &schema, Relation index, int i, Oid left, Oid right);
 
-// Key against entry by the first column alone, where that is two integers: < 0, > 0, or 0 if it doesn't decide. Most
-// probes of a binary search end here. `e` has a first column (a pivot may have none).
+// What compare_first() finds out by a string of bytes in `room` bytes of an entry.
+int compare_first_bytes(const Column &, Datum value, const char *data, Size room);
+
+// Key against entry by the first column alone, where that is two integers or two strings of bytes: < 0, > 0, or 0 if it
+// doesn't decide. Most probes of a binary search end here. `e` has a first column (a pivot may have none).
 inline int compare_first(const KeySchema &schema, const SearchKey &key, IndexTuple e)
 {
     const Column &c = schema.column[0];
     const KeyValue &k = key.value[0];
-    if ((c.type != ValueType::int32_ && c.type != ValueType::int64_) || key.n == 0 || k.null || k.cross != nullptr ||
-        IndexTupleHasNulls(e))
+    if ((c.type != ValueType::int32_ && c.type != ValueType::int64_ && c.type != ValueType::bytes_) || key.n == 0 ||
+        k.null || k.cross != nullptr || IndexTupleHasNulls(e))
         return 0;
     // The first column of a tuple without NULLs follows its header.
     const char *data = reinterpret_cast<const char *>(e) + sizeof(IndexTupleData);
     int order;
+    if (c.type == ValueType::bytes_)
+        return compare_first_bytes(c, k.value, data, IndexTupleSize(e) - sizeof(IndexTupleData));
     if (c.type == ValueType::int64_)
     {
         int64 a = DatumGetInt64(k.value), b;

@@ -166,6 +166,34 @@ inline void set_later_fields(IndexAmRoutine *am, int (*tree_height)(Relation))
 #endif
 }
 
+// Does this collation order strings by nothing but their bytes? The locale "C" does, and so do those of libc that have
+// no rules, C.UTF-8 among them: there strcoll() is strcmp().
+inline bool orders_by_bytes(Oid collation)
+{
+    if (!OidIsValid(collation))
+        return false;
+#if PG_VERSION_NUM >= 180000
+    pg_locale_t locale = pg_newlocale_from_collation(collation);
+    if (locale->collate_is_c)
+        return true;
+#else
+    if (lc_collate_is_c(collation))
+        return true;
+    pg_locale_t locale = pg_newlocale_from_collation(collation);  // nullptr: the process's own
+#endif
+#ifdef __GLIBC__
+    if (locale != nullptr && locale->provider != COLLPROVIDER_LIBC)
+        return false;
+    const char *item = locale != nullptr ? nl_langinfo_l(_NL_COLLATE_NRULES, locale->info.lt)
+                                         : nl_langinfo(_NL_COLLATE_NRULES);
+    uint32 rules;  // what is returned is a union
+    memcpy(&rules, &item, sizeof rules);
+    return rules == 0;
+#else
+    return false;
+#endif
+}
+
 // The storage that an index is to keep, where it is defined anew for a column whose type changes; invalid if none.
 inline Oid kept_storage(const IndexStmt *statement)
 {

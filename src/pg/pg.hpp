@@ -14,6 +14,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <langinfo.h>
+
 extern "C" {
 #include "postgres.h"
 
@@ -107,6 +109,11 @@ extern "C" {
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+// Without its part about ICU, for which ICU's own headers would be needed.
+#pragma push_macro("USE_ICU")
+#undef USE_ICU
+#include "utils/pg_locale.h"
+#pragma pop_macro("USE_ICU")
 #include "utils/pg_lsn.h"
 #include "utils/pg_rusage.h"
 #include "utils/regproc.h"
