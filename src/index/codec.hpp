@@ -156,14 +156,18 @@ void each_entry(Page page, Visit visit)
         WordTids tids(page);
         return WordCodec::each(page, [&](int slot) { visit(Tids{nullptr, 1, tids[slot]}, slot, slot); });
     }
-    int slots = Codec::slots(page), number = 0, behind = 0;
-    for (int slot = Codec::next(page, 0); slot < slots; slot = Codec::next(page, slot + 1))
+    int slots = TupleCodec::slots(page), number = 0;
+    for (int slot = 0; slot < slots; slot++)
     {
-        Tids tids = Codec::tids(page, slot);
-        number += slot - behind;  // gaps count
+        if (TupleCodec::is_gap(page, slot))
+        {
+            number++;
+            continue;
+        }
+        Entry e = TupleCodec::at(page, slot);
+        Tids tids{steady::tids(e), tid_count(e), {}};
         visit(tids, number, slot);
         number += tids.count;
-        behind = slot + 1;
     }
 }
 

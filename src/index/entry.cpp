@@ -194,7 +194,7 @@ const char *pivot_fault(const KeySchema &schema, Entry e)
     return columns_fit(schema, e, size, pivot_columns(e)) ? nullptr : "pivot is shorter than its columns";
 }
 
-const char *leaf_entry_fault(const KeySchema &schema, Entry e)
+const char *find_leaf_entry_fault(const KeySchema &schema, Entry e)
 {
     if (is_posting(e))
     {

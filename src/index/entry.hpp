@@ -110,7 +110,7 @@ void key_from_pivot(const KeySchema &, Entry pivot, SearchKey *key);
 int compare_pivots(const KeySchema &, Entry a, Entry b);
 
 // What is wrong with an entry whose header lies within its page; nullptr if nothing. Safe on any bytes.
-const char *leaf_entry_fault(const KeySchema &, Entry);
+const char *find_leaf_entry_fault(const KeySchema &, Entry);
 const char *pivot_fault(const KeySchema &, Entry);
 // Do all columns of a leaf entry lie within it?
 bool whole_by_columns(const KeySchema &, Entry);
@@ -118,7 +118,15 @@ inline bool whole(const KeySchema &schema, Entry e)
 {
     if (likely(schema.fixed_size != 0 && !IndexTupleHasNulls(e)))
         return key_size(e) >= schema.fixed_size;
+    // One string, as in most indexes that have any.
+    auto bytes = reinterpret_cast<const char *>(e);
+    if (schema.natts == 1 && schema.column[0].varlena && !IndexTupleHasNulls(e))
+        return IndexTupleHasVarwidths(e) && varlena_fits(bytes + sizeof(IndexTupleData), bytes + key_size(e));
     return whole_by_columns(schema, e);
+}
+inline const char *leaf_entry_fault(const KeySchema &schema, Entry e)
+{
+    return likely(!is_posting(e) && is_row(e->t_tid) && whole(schema, e)) ? nullptr : find_leaf_entry_fault(schema, e);
 }
 // Does its posting list?
 inline bool posting_fits(Entry e)

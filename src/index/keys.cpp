@@ -138,12 +138,8 @@ bool equal_is_identical(Relation index)
     return true;
 }
 
-bool varlena_fits(const char *value, const char *end)
+bool long_varlena_fits(const char *value, const char *end)
 {
-    if (value >= end)
-        return false;
-    if (VARATT_IS_1B(value))
-        return !VARATT_IS_1B_E(value) && value + VARSIZE_1B(value) <= end;
     if (value + VARHDRSZ > end)
         return false;
     bool compressed = VARATT_IS_4B_C(value);

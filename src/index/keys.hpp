@@ -93,7 +93,13 @@ void key_from_entry(const KeySchema &schema, IndexTuple entry, int n, Tail tail,
 Datum column_value(const KeySchema &schema, IndexTuple entry, int i, bool *null);
 
 // Is there a whole value of variable length, that is no pointer, in front of `end`?
-bool varlena_fits(const char *value, const char *end);
+bool long_varlena_fits(const char *value, const char *end);
+inline bool varlena_fits(const char *value, const char *end)
+{
+    if (value < end && VARATT_IS_1B(value))
+        return !VARATT_IS_1B_E(value) && VARSIZE_1B(value) <= end - value;
+    return long_varlena_fits(value, end);
+}
 
 // Order of two values of column `i`, as the index orders them: < 0, 0, > 0.
 int compare_values(const KeySchema &schema, int i, Datum a, bool a_null, Datum b, bool b_null);
@@ -119,26 +125,27 @@ inline int compare_first(const KeySchema &schema, const SearchKey &key, IndexTup
 {
     const Column &c = schema.column[0];
     const KeyValue &k = key.value[0];
-    if ((c.type != ValueType::int32_ && c.type != ValueType::int64_ && c.type != ValueType::bytes_) || key.n == 0 ||
-        k.null || k.cross != nullptr || IndexTupleHasNulls(e))
+    if (key.n == 0 || k.null || k.cross != nullptr || IndexTupleHasNulls(e))
         return 0;
     // The first column of a tuple without NULLs follows its header.
     const char *data = reinterpret_cast<const char *>(e) + sizeof(IndexTupleData);
     int order;
-    if (c.type == ValueType::bytes_)
-        return compare_first_bytes(c, k.value, data, IndexTupleSize(e) - sizeof(IndexTupleData));
     if (c.type == ValueType::int64_)
     {
         int64 a = DatumGetInt64(k.value), b;
         memcpy(&b, data, sizeof b);
         order = (a > b) - (a < b);
     }
-    else
+    else if (c.type == ValueType::int32_)
     {
         int32 a = DatumGetInt32(k.value), b;
         memcpy(&b, data, sizeof b);
         order = (a > b) - (a < b);
     }
+    else if (c.type == ValueType::bytes_)
+        return compare_first_bytes(c, k.value, data, IndexTupleSize(e) - sizeof(IndexTupleData));
+    else
+        return 0;
     return c.ssup.ssup_reverse ? -order : order;
 }
 

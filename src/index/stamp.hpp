@@ -75,6 +75,14 @@ struct RemovalSet
     {
         return (bits[entry / 64] >> (entry % 64)) & 1;
     }
+    // visit(entry), in ascending order.
+    template <class Visit>
+    void each(Visit visit) const
+    {
+        for (int i = 0; i < static_cast<int>(lengthof(bits)); i++)
+            for (uint64 left = bits[i]; left != 0; left &= left - 1)
+                visit(i * 64 + std::countr_zero(left));
+    }
 };
 
 constexpr int zone_size(int entries)

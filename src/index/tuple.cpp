@@ -121,7 +121,7 @@ bool TupleCodec::below(const KeySchema &schema, const SearchKey &key, Page page)
 // ---- what is wrong with a page
 
 // Is there a whole entry at this offset?
-static bool entry_in_page(Page page, uint16 offset)
+static inline bool entry_in_page(Page page, uint16 offset)
 {
     if (offset < header(page)->pd_upper || offset > kTailAt - sizeof(IndexTupleData) || offset != MAXALIGN(offset))
         return false;
@@ -145,11 +145,14 @@ const char *TupleCodec::fault(const KeySchema &schema, Page page)
     }
     if ((header(page)->pd_lower - kContents) % sizeof(uint16) != 0)
         return "slots end in the middle of one";
-    for (int i = 0; i < raw_slots(page); i++)
-        if ((slot_array(page)[i] & kOffset) > kTailAt - sizeof(IndexTupleData) ||
-            (slot_array(page)[i] & kOffset) < header(page)->pd_upper)
-            return "slot points outside the entries";
+    // Finding out which slots are vacant goes to their entries.
+    if (has_flag(page, kAppending))
+        for (int i = 0; i < raw_slots(page); i++)
+            if ((slot_array(page)[i] & kOffset) > kTailAt - sizeof(IndexTupleData) ||
+                (slot_array(page)[i] & kOffset) < header(page)->pd_upper)
+                return "slot points outside the entries";
     int n = slots(page);
+    bool leaf = is_leaf(page), postings = has_flag(page, kHasPostings);
     for (int i = 0; i < n; i++)
     {
         uint16 offset = slot_array(page)[i] & kOffset;
@@ -163,9 +166,9 @@ const char *TupleCodec::fault(const KeySchema &schema, Page page)
             continue;
         }
         auto e = reinterpret_cast<Entry>(page + offset);
-        if (is_leaf(page) && is_posting(e) && !has_flag(page, kHasPostings))
+        if (leaf && is_posting(e) && !postings)
             return "posting list on a page that should have none";
-        const char *f = is_leaf(page) ? leaf_entry_fault(schema, e) : pivot_fault(schema, e);
+        const char *f = leaf ? leaf_entry_fault(schema, e) : pivot_fault(schema, e);
         if (f != nullptr)
             return f;
         used += entry_size(e);
@@ -500,41 +503,56 @@ void TupleCodec::remove(Page page, const RemovalSet &set, Patch &patch)
     settle(page, patch);
 
     int n = slots(page);
-    int number = 0;  // in the old order
-    int moved = 0;   // entries that went before it
-    int from = n, to = 0;
-    for (int i = 0; i < n; i++)
+    int from = n, to = 0, freed = 0;
+    auto make_gap = [&](int slot, Entry e) {
+        freed += entry_size(e);
+        slot_array(page)[slot] |= kGap;
+        from = std::min(from, slot);
+        to = slot + 1;
+    };
+    if (!has_flag(page, kHasPostings))
+        set.each([&](int slot) {
+            if (slot >= n || is_gap(page, slot))
+                return;
+            make_gap(slot, at(page, slot));
+            zone.set(slot, kAlive);
+        });
+    else
     {
-        if (is_gap(page, i))
+        int number = 0;  // in the old order
+        int moved = 0;   // entries that went before it
+        for (int i = 0; i < n; i++)
         {
-            number++;
-            continue;
+            if (is_gap(page, i))
+            {
+                number++;
+                continue;
+            }
+            Entry e = at(page, i);
+            int count = tid_count(e);
+            int gone = 0;
+            for (int k = 0; k < count; k++)
+                gone += set.has(number + k);
+            if (gone == count)
+            {
+                make_gap(i, e);
+                zone.erase(number - moved, count - 1);
+                zone.set(number - moved, kAlive);
+                moved += count - 1;
+            }
+            else if (gone > 0)
+            {
+                for (int k = count - 1; k >= 0; k--)
+                    if (set.has(number + k))
+                        zone.erase(number - moved + k, 1);
+                shrink_posting(page, i, number, set, patch);
+                moved += gone;
+            }
+            number += count;
         }
-        Entry e = at(page, i);
-        int count = is_leaf(page) ? tid_count(e) : 1;
-        int gone = 0;
-        for (int k = 0; k < count; k++)
-            gone += set.has(number + k);
-        if (gone == count)
-        {
-            add_waste(page, entry_size(e), patch);
-            slot_array(page)[i] |= kGap;
-            from = std::min(from, i);
-            to = i + 1;
-            zone.erase(number - moved, count - 1);
-            zone.set(number - moved, kAlive);
-            moved += count - 1;
-        }
-        else if (gone > 0)
-        {
-            for (int k = count - 1; k >= 0; k--)
-                if (set.has(number + k))
-                    zone.erase(number - moved + k, 1);
-            shrink_posting(page, i, number, set, patch);
-            moved += gone;
-        }
-        number += count;
     }
+    if (freed > 0)
+        add_waste(page, freed, patch);
     note_slots(from, to, patch);
     repair_gaps(page, patch);
     if (slots(page) == 0)
