@@ -223,11 +223,16 @@ static Outcome choose_child(Descent &d, Page page, int *slot)
         return Outcome::found;
     uint32 skip = codes_to_skip(d.witness, zone);
     uint32 removable = d.leftovers != nullptr ? removable_codes(d.leftovers->heap, zone) : 0;
+    uint32 quick = skip & ~removable;
     int n = InnerCodec::slots(page);
     Activity &activity = d.tree.activity;
     uint64 &skipped = tail(page)->level > 1 ? activity.skipped_subtrees : activity.skipped_pages;
     for (int passed = 1; skip >> zone_code(zone, *slot) & 1; passed++)
     {
+        // Forward to the last of those that follow one another and whose leaves needn't be remembered.
+        int first = *slot;
+        if (d.forward && (quick >> zone_code(zone, first) & 1))
+            *slot = InnerCodec::previous(page, first_with(zone, codes_in_use(zone) & ~quick, first, n) - 1);
         Entry e = InnerCodec::at(page, *slot);
         int next = d.forward ? InnerCodec::next(page, *slot + 1) : InnerCodec::previous(page, *slot - 1);
         // The bound between this child and the next one in direction.
@@ -249,11 +254,14 @@ static Outcome choose_child(Descent &d, Page page, int *slot)
                 return Outcome::found;  // its leaves are looked for
             d.leftovers->block[d.leftovers->count++] = child_of(e);
         }
-        skipped++;
         // Not past the end of what is wanted; looked at with growing distance, since keys are dear to compare.
         bool last = next < 0 || next >= n;
-        if ((last || (passed & (passed - 1)) == 0) && d.past_end(bound))
+        if ((last || *slot != first || (passed & (passed - 1)) == 0) && d.past_end(bound))
+        {
+            skipped++;
             return Outcome::none;
+        }
+        skipped += *slot - first + 1;
         if (last)
         {
             d.move_to(bound);

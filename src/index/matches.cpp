@@ -134,31 +134,43 @@ class Collector
         return skips_.any();
     }
 
-    // All entries of a word page in [from, to).
-    void add_words(int from, int to)
+    // All entries in [from, to).
+    void add_run(int from, int to)
     {
         if (from >= to)
             return;
+        if (!m_->words)
+            return each_in(from, to, [&](int slot) { add(slot); });
         if (want_tuples_)
             WordCodec::copy_entries(page_, from, to, m_->tuples);
         WordTids tids(page_);
-        auto take_slot = [&](int slot) {
-            if (skips_.has(slot))  // backward: nothing is passed
-                skipped_++;
-            else
-                take(tids[slot], slot, slot - from);
-        };
-        if (forward_)
-            for (int slot = WordCodec::next(page_, pass(from, to)); slot < to;
-                 slot = WordCodec::next(page_, pass(slot + 1, to)))
-                take_slot(slot);
-        else
-            for (int slot = WordCodec::previous(page_, to - 1); slot >= from;
-                 slot = WordCodec::previous(page_, slot - 1))
-                take_slot(slot);
+        each_in(from, to, [&](int slot) { take(tids[slot], slot, slot - from); });
     }
 
   private:
+    // Visits the slots in [from, to) that are no gaps, in the reader's direction; where there are stamps, and numbers
+    // are those of slots, only those that can't be skipped, which are found sixteen at a time. (More than can be listed
+    // are on a damaged page only.)
+    template <class Visit>
+    void each_in(int from, int to, Visit visit)
+    {
+        if (skips_.any() && !has_postings_ && to - from <= kMaxEntries)
+        {
+            uint16 list[kMaxEntries];
+            int n = skips_.list(from, to, list, &skipped_);
+            for (int i = 0; i < n; i++)
+                if (int slot = list[forward_ ? i : n - 1 - i]; m_->words || !TupleCodec::is_gap(page_, slot))
+                    visit(slot);
+        }
+        else if (forward_)
+            for (int slot = Codec::next(page_, pass(from, to)); slot < to;
+                 slot = Codec::next(page_, pass(slot + 1, to)))
+                visit(slot);
+        else
+            for (int slot = Codec::previous(page_, to - 1); slot >= from; slot = Codec::previous(page_, slot - 1))
+                visit(slot);
+    }
+
     void add_word(int slot)
     {
         uint16 tuple = 0;
@@ -310,12 +322,7 @@ static void read_run(const PageReader &r, Page page, int slot, Collector &collec
             if (ends)
                 onward->kind = Continuation::Kind::end;
         }
-        if (Codec::is_word(page))
-            collect.add_words(slot, end);
-        else
-            for (slot = TupleCodec::next(page, collect.pass(slot, end)); slot < end;
-                 slot = TupleCodec::next(page, collect.pass(slot + 1, end)))
-                collect.add(slot);
+        collect.add_run(slot, end);
     }
     else
     {
@@ -327,11 +334,7 @@ static void read_run(const PageReader &r, Page page, int slot, Collector &collec
             if (begin >= 0 || (low != nullptr && compare_pivot(schema, *r.run_end, low) > 0))
                 onward->kind = Continuation::Kind::end;
         }
-        if (Codec::is_word(page))
-            collect.add_words(begin + 1, slot + 1);
-        else
-            for (slot = TupleCodec::previous(page, slot); slot > begin; slot = TupleCodec::previous(page, slot - 1))
-                collect.add(slot);
+        collect.add_run(begin + 1, slot + 1);
     }
 }
 

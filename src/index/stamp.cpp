@@ -98,6 +98,7 @@ void zone_clear(Page page)
 // ---- codes by words
 
 constexpr int kPerWord = 16;  // codes in a word, the first one lowest
+constexpr uint64 kOnes = UINT64CONST(0x1111111111111111);
 
 static uint64 load(const uint8 *codes)
 {
@@ -120,7 +121,6 @@ static void store(uint8 *codes, uint64 word)
 // The lowest bit of each code in `word` that is one of `codes`.
 static uint64 members(uint64 word, uint32 codes)
 {
-    constexpr uint64 kOnes = UINT64CONST(0x1111111111111111);
     uint64 in = 0;
     for (; codes != 0; codes &= codes - 1)
     {
@@ -138,7 +138,7 @@ static uint64 spread(uint64 bits)
     bits = (bits | bits << 24) & UINT64CONST(0x000000ff000000ff);
     bits = (bits | bits << 12) & UINT64CONST(0x000f000f000f000f);
     bits = (bits | bits << 6) & UINT64CONST(0x0303030303030303);
-    return (bits | bits << 3) & UINT64CONST(0x1111111111111111);
+    return (bits | bits << 3) & kOnes;
 }
 
 // Reads up to a word beyond the codes: page and carrier go on behind them.
@@ -155,6 +155,28 @@ int first_with(const Zone *z, uint32 codes, int from, int to, const uint64 *gaps
             return std::min(to, at + pg_rightmost_one_pos64(found) / 4);
     }
     return to;
+}
+
+int list_with(const Zone *z, uint32 codes, int from, int to, const uint64 *gaps, uint16 *list, int *others)
+{
+    int n = 0;
+    *others = 0;
+    for (int at = from / kPerWord * kPerWord; at < to; at += kPerWord)
+    {
+        uint64 entries = ~UINT64CONST(0);
+        if (at < from)
+            entries <<= 4 * (from - at);
+        if (to - at < kPerWord)
+            entries &= (UINT64CONST(1) << 4 * (to - at)) - 1;
+        if (gaps != nullptr)
+            entries &= ~spread(gaps[at / 64] >> at % 64 & 0xffff);
+        entries &= kOnes;
+        uint64 found = members(load(z->codes + at / 2), codes) & entries;
+        *others += count_bits(entries & ~found);
+        for (; found != 0; found &= found - 1)
+            list[n++] = at + pg_rightmost_one_pos64(found) / 4;
+    }
+    return n;
 }
 
 int count_with(const Zone *z, uint32 codes)

@@ -134,6 +134,8 @@ inline uint32 codes_in_use(const Zone *z)
 // The first entry of [from, to) whose code is in `codes` (bit c: code c), `to` if there is none. Sixteen at a time.
 // `gaps`: a bitmap of entries to pass over; nullptr: none.
 int first_with(const Zone *z, uint32 codes, int from, int to, const uint64 *gaps = nullptr);
+// All of them, in order; `list` has room for to - from. *others: how many entries are no gaps and have another code.
+int list_with(const Zone *z, uint32 codes, int from, int to, const uint64 *gaps, uint16 *list, int *others);
 // How many entries have one of `codes`.
 int count_with(const Zone *z, uint32 codes);
 // The code for "dead since an xid in `range`": that of a range of the zone that holds it, or is widened to, or is made

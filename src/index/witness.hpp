@@ -66,6 +66,15 @@ class Skips
             return from;
         return first_with(zone_, others_, from, std::min<int>(to, zone_->entries), gaps_);
     }
+    // The entries of a word page in [from, to) that can't be skipped, in order; gaps are passed. There are stamps.
+    // *skipped grows by those that can.
+    int list(int from, int to, uint16 *list, uint64 *skipped) const
+    {
+        int others;
+        int n = list_with(zone_, others_, from, to, gaps_, list, &others);
+        *skipped += others;
+        return n;
+    }
     // From `slot` of the page, whose first entry has *number, over what can be skipped, to the first slot that can't;
     // at most to `end`. *skipped grows by the entries in between.
     int pass_slots(Page page, int slot, int end, int *number, uint64 *skipped) const
