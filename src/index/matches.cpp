@@ -162,6 +162,8 @@ class Collector
                 if (int slot = list[forward_ ? i : n - 1 - i]; m_->words || !TupleCodec::is_gap(page_, slot))
                     visit(slot);
         }
+        else if (forward_ && m_->words)
+            WordCodec::each(page_, from, to, visit);
         else if (forward_)
             for (int slot = Codec::next(page_, pass(from, to)); slot < to;
                  slot = Codec::next(page_, pass(slot + 1, to)))

@@ -153,18 +153,25 @@ struct WordCodec
     static int next(Page page, int slot);
     static int previous(Page page, int slot);
     static int live(Page page);
-    // Calls visit(slot) for each slot that is no gap, in order.
+    // Calls visit(slot) for each slot in [from, to) that is no gap, in order.
+    template <class Visit>
+    static void each(Page page, int from, int to, Visit visit)
+    {
+        for (int at = from / 64 * 64; at < to; at += 64)
+        {
+            uint64 live = ~gaps(page)[at / 64];
+            if (at < from)
+                live &= ~UINT64CONST(0) << (from - at);
+            if (to - at < 64)
+                live &= (UINT64CONST(1) << (to - at)) - 1;
+            for (; live != 0; live &= live - 1)
+                visit(at + std::countr_zero(live));
+        }
+    }
     template <class Visit>
     static void each(Page page, Visit visit)
     {
-        for (int from = 0, n = slots(page); from < n; from += 64)
-        {
-            uint64 live = ~gaps(page)[from / 64];
-            if (n - from < 64)
-                live &= (UINT64CONST(1) << (n - from)) - 1;
-            for (; live != 0; live &= live - 1)
-                visit(from + std::countr_zero(live));
-        }
+        each(page, 0, slots(page), visit);
     }
 
     static Word word(Page page, int slot);
