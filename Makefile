@@ -73,7 +73,7 @@ $(SIMULATOR): bench/simulator/main.cpp bench/simulator/simulation.hpp $(wildcard
 unit: build/unit/run
 	build/unit/run --gtest_brief=1
 
-build/unit/run: $(UNIT_SOURCES) $(OWN_HEADERS) $(wildcard bench/simulator/*.hpp)
+build/unit/run: $(UNIT_SOURCES) $(OWN_HEADERS) $(wildcard t/unit/*.hpp bench/simulator/*.hpp)
 	@mkdir -p $(@D)
 	$(CXX) $(filter-out -fno-exceptions -fno-rtti,$(CXX_DIALECT)) -O1 -g -fsanitize=address,undefined -Wall -Wextra -Werror \
 		-DUSE_ASSERT_CHECKING=1 -Isrc -isystem $(shell $(PG_CONFIG) --includedir-server) -o $@ $(UNIT_SOURCES) \
@@ -97,10 +97,10 @@ test-patched:
 	@tools/test --patched $(PG)
 
 format:
-	clang-format-14 -i $(SOURCES) $(OWN_HEADERS) $(wildcard t/unit/*.cpp bench/simulator/*)
+	clang-format-14 -i $(SOURCES) $(OWN_HEADERS) $(wildcard t/unit/* bench/simulator/*)
 
 format-check:
-	clang-format-14 --dry-run --Werror $(SOURCES) $(OWN_HEADERS) $(wildcard t/unit/*.cpp bench/simulator/*)
+	clang-format-14 --dry-run --Werror $(SOURCES) $(OWN_HEADERS) $(wildcard t/unit/* bench/simulator/*)
 
 # The goals above find or install a server themselves; PGXS is needed for the rest only.
 ifneq ($(filter-out $(OWN_GOALS),$(or $(MAKECMDGOALS),all)),)

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "../../bench/simulator/simulation.hpp"
+#include "seed.hpp"
 
 using namespace steady::buffer;
 using namespace steady::simulation;
@@ -20,12 +21,7 @@ namespace
 {
 std::mt19937_64 &random_numbers()
 {
-    static std::mt19937_64 generator = [] {
-        const char *given = getenv("STEADY_SEED");
-        std::uint64_t seed = given ? strtoull(given, nullptr, 10) : std::random_device{}();
-        std::cout << "STEADY_SEED=" << seed << std::endl;
-        return std::mt19937_64(seed);
-    }();
+    static std::mt19937_64 generator(seed());
     return generator;
 }
 std::uint32_t below(std::uint32_t n)

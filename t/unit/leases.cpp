@@ -1,5 +1,6 @@
 // Leases of pages: no page to two backends, nothing beyond the end, idle leases, exits, full memory.
 #include "fsm/leases.hpp"
+#include "seed.hpp"
 
 #include <gtest/gtest.h>
 
@@ -200,10 +201,8 @@ TEST(Leases, RunsGrowWithTheTable)
 // Against a plain map from page to owner, whatever happens in whatever order.
 TEST(Leases, AgreeWithAModel)
 {
-    const char *given = std::getenv("STEADY_SEED");
-    unsigned seed = given != nullptr ? std::atoi(given) : std::random_device{}();
-    SCOPED_TRACE("STEADY_SEED=" + std::to_string(seed) + " repeats this run");
-    std::mt19937 random(seed);
+    SCOPED_TRACE("STEADY_SEED=" + std::to_string(seed()) + " repeats this run");
+    std::mt19937 random(seed());
     auto below = [&](unsigned n) { return random() % n; };
 
     constexpr std::uint32_t most = 12;

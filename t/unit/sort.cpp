@@ -12,6 +12,7 @@
 
 #include "index/sort_radix.hpp"
 #include "index/word_record.hpp"
+#include "seed.hpp"
 
 extern "C" {
 volatile sig_atomic_t InterruptPending;
@@ -25,17 +26,6 @@ using namespace steady;
 namespace
 {
 using Random = std::mt19937_64;
-
-uint64 seed()
-{
-    static const uint64 value = [] {
-        const char *given = getenv("STEADY_SEED");
-        uint64 v = given ? strtoull(given, nullptr, 10) : std::random_device{}();
-        std::cout << "STEADY_SEED=" << v << std::endl;
-        return v;
-    }();
-    return value;
-}
 
 // A number of N parts, and where it came from: to see that equal ones keep their order.
 template <int N>

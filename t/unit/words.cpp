@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "index/word.hpp"
+#include "seed.hpp"
 
 extern "C" {
 #if PG_VERSION_NUM >= 160000
@@ -38,17 +39,6 @@ using namespace steady;
 
 namespace
 {
-uint64 seed()
-{
-    static const uint64 value = [] {
-        const char *given = getenv("STEADY_SEED");
-        uint64 v = given ? strtoull(given, nullptr, 10) : std::random_device{}();
-        std::cout << "STEADY_SEED=" << v << std::endl;
-        return v;
-    }();
-    return value;
-}
-
 // ---- values
 
 struct Type
