@@ -442,6 +442,12 @@ static bool next_page(IndexScanDesc scan, ScanDirection dir)
         leave_page(s);
         return take_over(scan, &c) && read_on(scan, dir, &c);
     }
+    // The commonest end, that of a look-up: its page said that nothing follows.
+    if (m != nullptr && m->dir == dir && m->onward.kind == Continuation::Kind::end)
+    {
+        leave_page(s);
+        return false;
+    }
     if (m == nullptr || m->dir != dir)
         s->steps = 0;
     if (m == nullptr)
@@ -467,18 +473,10 @@ static bool next_page(IndexScanDesc scan, ScanDirection dir)
 // To the first page with matches, or the next.
 pg_noinline static bool start_or_turn_page(IndexScanDesc scan, ScanDirection dir)
 {
-    Scan *s = state(scan);
-    const PageMatches *m = s->current;
-    if (m == nullptr && impossible(bounds(scan)))
+    if (state(scan)->current == nullptr && impossible(bounds(scan)))
     {
         if (scan->parallel_scan != nullptr)
             finish_parallel_scan(scan);
-        return false;
-    }
-    // The commonest end, that of a look-up: its page said that nothing follows.
-    if (m != nullptr && m->onward.kind == Continuation::Kind::end && m->dir == dir && scan->parallel_scan == nullptr)
-    {
-        leave_page(s);
         return false;
     }
     return next_page(scan, dir);

@@ -66,7 +66,7 @@ class Skips
             return from;
         return first_with(zone_, others_, from, std::min<int>(to, zone_->entries), gaps_);
     }
-    // The entries of a word page in [from, to) that can't be skipped, in order; gaps are passed. There are stamps.
+    // The entries in [from, to) that can't be skipped, in order; gaps of a word page are passed. There are stamps.
     // *skipped grows by those that can.
     int list(int from, int to, uint16 *list, uint64 *skipped) const
     {

@@ -148,15 +148,14 @@ void WordCodec::remove(Page page, const RemovalSet &set, Patch &patch)
     ZoneCarrier zone;
     int n = slots(page), from = n, to = 0;
     zone.lift(page, n);
-    for (int i = next(page, 0); i < n; i = next(page, i + 1))
-    {
-        if (!set.has(i))
-            continue;
-        set_gap(page, i, true);
-        zone.set(i, kAlive);
-        from = std::min(from, i);
-        to = i + 1;
-    }
+    set.each([&](int slot) {
+        if (slot >= n || is_gap(page, slot))
+            return;
+        set_gap(page, slot, true);
+        zone.set(slot, kAlive);
+        from = std::min(from, slot);
+        to = slot + 1;
+    });
     if (live(page) == 0)
     {
         zone.erase_all();
